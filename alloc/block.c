@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+#include <stdlib.h>
+
+/* Most that one bin keeps, in blocks and in bytes. */
+#define BIN_BLOCKS 256
+#define BIN_BYTES (UINT64_C(256) << 10)
+
+#define SLAB_BLOCKS 126
+
+struct kilni_slab {
+	struct kilni_slab *next;
+	struct kilni_block block[SLAB_BLOCKS];
+};
+
+/* ---- metadata ---- */
+
+static bool add_slab(struct kilni_pools *pools)
+{
+	struct kilni_slab *slab = malloc(sizeof(*slab));
+	unsigned i;
+
+	if (!slab)
+		return false;
+	slab->next = pools->slabs;
+	pools->slabs = slab;
+	for (i = 0; i < SLAB_BLOCKS; i++) {
+		struct kilni_block *block = &slab->block[i];
+
+		block->uses = block->near;
+		block->capacity = KILNI_USES_INLINE;
+		block->left = pools->spare;
+		pools->spare = block;
+	}
+	pools->blocks += SLAB_BLOCKS;
+	return true;
+}
+
+static uint32_t next_random(struct kilni_pools *pools)
+{
+	uint32_t x = pools->random;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	pools->random = x;
+	return x;
+}
+
+struct kilni_block *kilni_block_new(struct kilni_pools *pools)
+{
+	struct kilni_block *block;
+
+	if (!pools->spare && !add_slab(pools))
+		return NULL;
+	block = pools->spare;
+	pools->spare = block->left;
+	block->behind = block;
+	block->count = 0;
+	block->bytes = 0;
+	block->left = block->right = NULL;
+	block->before = block->after = NULL;
+	block->priority = next_random(pools);
+	return block;
+}
+
+/* A longer array of uses stays with the metadata for its next owner. */
+void kilni_block_drop(struct kilni_pools *pools, struct kilni_block *block)
+{
+	block->left = pools->spare;
+	pools->spare = block;
+}
+
+void kilni_slabs_free(struct kilni_pools *pools)
+{
+	while (pools->slabs) {
+		struct kilni_slab *slab = pools->slabs;
+		unsigned i;
+
+		for (i = 0; i < SLAB_BLOCKS; i++)
+			if (slab->block[i].uses != slab->block[i].near)
+				free(slab->block[i].uses);
+		pools->slabs = slab->next;
+		free(slab);
+	}
+}
+
+/* ---- carving and merging ---- */
+
+struct kilni_block **kilni_block_root(const struct kilni_block *block)
+{
+	struct kilni_pool *pool = block->page->pool;
+
+	return block->state == KILNI_BLOCK_TAIL ? &pool->tails : &pool->tree;
+}
+
+static void insert_free(struct kilni_block *block)
+{
+	kilni_tree_insert(kilni_block_root(block), block);
+}
+
+static void remove_free(struct kilni_block *block)
+{
+	kilni_tree_remove(kilni_block_root(block), block);
+}
+
+static bool split_off(struct kilni_pools *pools, struct kilni_block *block,
+		      uint64_t size)
+{
+	struct kilni_block *rest = kilni_block_new(pools);
+
+	if (!rest)
+		return false;
+	if (!kilni_uses_reserve(pools, rest, block->count)) {
+		kilni_block_drop(pools, rest);
+		return false;
+	}
+	remove_free(block);
+	kilni_uses_merge(rest, block);
+	rest->page = block->page;
+	rest->state = block->state;
+	rest->address = block->address + size;
+	rest->size = block->size - size;
+	rest->before = block;
+	rest->after = block->after;
+	if (rest->after)
+		rest->after->before = rest;
+	block->after = rest;
+	block->size = size;
+	insert_free(rest);
+	return true;
+}
+
+bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
+		       uint64_t size)
+{
+	if (block->size == size)
+		remove_free(block);
+	else if (!split_off(pools, block, size))
+		return false;
+	block->state = KILNI_BLOCK_LIVE;
+	if (!block->page->used++)
+		kilni_idle_remove(pools, block->page);
+	return true;
+}
+
+/* Joins block with the one after it; neither lies in a tree. */
+static bool absorb_next(struct kilni_pools *pools, struct kilni_block *block)
+{
+	struct kilni_block *next = block->after;
+
+	if (!kilni_uses_reserve(pools, block, next->count)) {
+		pools->unmerged++;
+		return false;
+	}
+	kilni_uses_merge(block, next);
+	block->size += next->size;
+	block->after = next->after;
+	if (block->after)
+		block->after->before = block;
+	kilni_block_drop(pools, next);
+	return true;
+}
+
+static void merge_neighbours(struct kilni_pools *pools,
+			     struct kilni_block *block)
+{
+	struct kilni_block *before = block->before, *after = block->after;
+
+	if (after && kilni_block_is_free(after)) {
+		remove_free(after);
+		if (!absorb_next(pools, block))
+			insert_free(after);
+	}
+	if (before && kilni_block_is_free(before)) {
+		remove_free(before);
+		if (absorb_next(pools, before))
+			block = before;
+		else
+			insert_free(before);
+	}
+	insert_free(block);
+}
+
+/* A persistent page without slices is as good as new. */
+static void make_tail(struct kilni_pools *pools, struct kilni_page_record *page)
+{
+	struct kilni_block *block = page->first;
+
+	remove_free(block);
+	while (block->after) {
+		struct kilni_block *next = block->after;
+
+		remove_free(next);
+		if (!absorb_next(pools, block)) {
+			insert_free(next);
+			break;
+		}
+	}
+	block->state = KILNI_BLOCK_TAIL;
+	insert_free(block);
+}
+
+void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block)
+{
+	struct kilni_page_record *page = block->page;
+
+	block->state = KILNI_BLOCK_FREE;
+	page->used--;
+	if (page->pool->kind != KILN_POOL_PERSISTENT) {
+		merge_neighbours(pools, block);
+	} else {
+		insert_free(block);
+		if (!page->used)
+			make_tail(pools, page);
+	}
+	if (!page->used)
+		kilni_idle_push(pools, page);
+}
+
+/* ---- bins and hot slots ---- */
+
+static struct kilni_bin *bin_of(struct kilni_pools *pools,
+				const struct kilni_block *block)
+{
+	return &pools->bins[block->size >> pools->unit_shift];
+}
+
+static bool push_bin(struct kilni_pools *pools, struct kilni_block *block)
+{
+	struct kilni_bin *bin;
+	size_t index;
+
+	if (block->size > pools->bin_limit)
+		return false;
+	bin = bin_of(pools, block);
+	if (bin->count >= BIN_BLOCKS || bin->count * block->size >= BIN_BYTES)
+		return false;
+	if (!bin->head) {
+		index = (size_t)(bin - pools->bins);
+		pools->binned[index / 64] |= UINT64_C(1) << (index % 64);
+	}
+	block->state = KILNI_BLOCK_BINNED;
+	block->left = bin->head;
+	bin->head = block;
+	bin->count++;
+	return true;
+}
+
+void kilni_block_keep(struct kilni_pools *pools, struct kilni_block *block)
+{
+	struct kilni_pool *pool = block->page->pool;
+
+	if (pool == pools->pool) {
+		if (!push_bin(pools, block))
+			kilni_block_release(pools, block);
+		return;
+	}
+	kilni_pool_cool(pools, pool);
+	block->state = KILNI_BLOCK_BINNED;
+	pool->hot = block;
+}
+
+/* Cuts a bin down to its latest count blocks. */
+static void shorten(struct kilni_pools *pools, struct kilni_bin *bin,
+		    uint32_t count)
+{
+	struct kilni_block **link = &bin->head, *block;
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		link = &(*link)->left;
+	block = *link;
+	*link = NULL;
+	while (block) {
+		struct kilni_block *next = block->left;
+
+		kilni_block_release(pools, block);
+		block = next;
+	}
+	bin->count = count;
+}
+
+/* Shortens all bins: to nothing, or by what was not needed. */
+static void shorten_all(struct kilni_pools *pools, bool to_nothing)
+{
+	size_t i;
+
+	for (i = 0; i < pools->bin_words; i++) {
+		uint64_t left = pools->binned[i];
+
+		while (left) {
+			unsigned bit = (unsigned)__builtin_ctzll(left);
+			struct kilni_bin *bin = &pools->bins[i * 64 + bit];
+			uint32_t low = to_nothing ? bin->count : bin->low;
+
+			left &= left - 1;
+			if (low)
+				shorten(pools, bin, bin->count - low);
+			bin->low = bin->count;
+			if (!bin->head)
+				pools->binned[i] &= ~(UINT64_C(1) << bit);
+		}
+	}
+}
+
+bool kilni_pool_cool(struct kilni_pools *pools, struct kilni_pool *pool)
+{
+	struct kilni_block *block = pool->hot;
+
+	if (!block)
+		return false;
+	pool->hot = NULL;
+	kilni_block_release(pools, block);
+	return true;
+}
+
+bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool)
+{
+	bool some = kilni_pool_cool(pools, pool);
+	size_t i;
+
+	if (pool != pools->pool)
+		return some;
+	for (i = 0; i < pools->bin_words; i++)
+		some |= pools->binned[i] != 0;
+	shorten_all(pools, true);
+	return some;
+}
+
+void kilni_pools_flush(struct kilni_pools *pools)
+{
+	unsigned i;
+
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		kilni_pool_flush(pools, &pools->pool[i]);
+}
+
+void kilni_bins_age(struct kilni_pools *pools)
+{
+	unsigned i;
+
+	for (i = 1; i < kilni_pool_count(pools); i++)
+		kilni_pool_cool(pools, &pools->pool[i]);
+	shorten_all(pools, false);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+/*
+ * Where a request is served from, first match:
+ *
+ *  1. the best fit in its pool that needs no event: last used on the same
+ *     stream, or by work that has completed;
+ *  2. where the pool has at least two pages' worth cached (an exclusive or
+ *     persistent pool: always), the best fit behind an event;
+ *  3. an idle page of another pool, of a size that this one would ask for;
+ *  4. a new page, or a smaller one where driver or cap refuse it;
+ *  5. the best fit behind an event after all;
+ *  6. a hole in another sliced pool, any idle page that is large enough.
+ *
+ * If that fails, work that still uses free memory is waited for and all of it
+ * is done again, once; idle pages go back to the driver before.
+ */
+
+/* Points waited for at a time. */
+#define WAITS 64
+
+/* Has stream take a free block, which it may use from now on. */
+static struct kilni_block *seize(struct kilni_pools *pools,
+				 struct kilni_request *request,
+				 struct kilni_block *block)
+{
+	bool whole = block->page->pool->kind == KILN_POOL_EXCLUSIVE;
+
+	block->behind = request->stream;
+	if (kilni_block_carve(pools, block, whole ? block->size
+						  : request->size))
+		return block;
+	request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				      "alloc: no memory for a slice's record");
+	return NULL;
+}
+
+/* The best fit in a tree, of at most the given size. */
+static struct kilni_block *fit(struct kilni_pools *pools,
+			       struct kilni_request *request,
+			       struct kilni_block *root, uint64_t most,
+			       bool with_event)
+{
+	struct kilni_block *block = kilni_tree_fit(root, request->size);
+	unsigned i;
+
+	for (i = 0; block && block->size <= most && i < KILNI_SCAN; i++) {
+		if (kilni_uses_ready(pools, block, request->stream))
+			return seize(pools, request, block);
+		if (with_event &&
+		    kilni_uses_order(pools, block, request->stream) == KILN_OK)
+			return seize(pools, request, block);
+		block = kilni_tree_next(root, block);
+	}
+	return NULL;
+}
+
+static struct kilni_block *fit_pool(struct kilni_pools *pools,
+				    struct kilni_request *request,
+				    struct kilni_pool *pool, bool with_event)
+{
+	uint64_t most = UINT64_MAX;
+	struct kilni_block *block;
+
+	if (pool->kind == KILN_POOL_EXCLUSIVE)
+		most = kilni_sum(request->size,
+				 KILNI_EXCLUSIVE_SLACK(request->size));
+	else if (pool->kind == KILN_POOL_PERSISTENT)
+		most = request->size;
+	block = fit(pools, request, pool->tree, most, with_event);
+	if (!block && pool->tails)
+		block = fit(pools, request, pool->tails, UINT64_MAX,
+			    with_event);
+	return block;
+}
+
+static struct kilni_block *fit_elsewhere(struct kilni_pools *pools,
+					 struct kilni_request *request)
+{
+	struct kilni_block *block = NULL;
+	unsigned i;
+
+	if (request->pool->kind == KILN_POOL_PERSISTENT)
+		return NULL;
+	kilni_pools_flush(pools);
+	for (i = 0; !block && i < pools->ladder; i++)
+		block = fit_pool(pools, request, &pools->pool[i], false);
+	for (i = 0; !block && i < pools->ladder; i++)
+		block = fit_pool(pools, request, &pools->pool[i], true);
+	return block;
+}
+
+static struct kilni_block *on_page(struct kilni_pools *pools,
+				   struct kilni_request *request,
+				   struct kilni_block *block)
+{
+	return block ? seize(pools, request, block) : NULL;
+}
+
+static struct kilni_block *attempt(struct kilni_pools *pools,
+				   struct kilni_request *request)
+{
+	struct kilni_pool *pool = request->pool;
+	struct kilni_block *block;
+
+	kilni_pool_cool(pools, pool);
+	block = fit_pool(pools, request, pool, false);
+	if (!block && kilni_pool_flush(pools, pool))
+		block = fit_pool(pools, request, pool, false);
+	if (!block &&
+	    pool->reserved_bytes - pool->used_bytes >= 2 * pool->page_bytes)
+		block = fit_pool(pools, request, pool, true);
+	if (!block)
+		block = on_page(pools, request,
+				kilni_page_adopt(pools, request, true));
+	if (!block)
+		block = on_page(pools, request,
+				kilni_page_grow(pools, request));
+	if (!block)
+		block = fit_pool(pools, request, pool, true);
+	if (!block)
+		block = fit_elsewhere(pools, request);
+	if (!block)
+		block = on_page(pools, request,
+				kilni_page_adopt(pools, request, false));
+	return block;
+}
+
+/* ---- waiting for pending frees ---- */
+
+/* Adds the block's uses to the points to wait for; false: no room for one. */
+static bool collect(const struct kilni_block *block, struct kilni_use *waits,
+		    unsigned *count)
+{
+	uint32_t i;
+	unsigned k;
+
+	for (i = 0; i < block->count; i++) {
+		const struct kilni_use *use = &block->uses[i];
+
+		for (k = 0; k < *count && waits[k].stream != use->stream; k++)
+			;
+		if (k == WAITS)
+			return false;
+		if (k == *count)
+			waits[(*count)++] = *use;
+		waits[k].seq = kilni_max_u64(waits[k].seq, use->seq);
+	}
+	return true;
+}
+
+static unsigned collect_all(struct kilni_pools *pools, struct kilni_use *waits)
+{
+	struct kilni_page_record *page;
+	struct kilni_block *block;
+	unsigned i, count = 0;
+
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		for (page = pools->pool[i].pages; page; page = page->after)
+			for (block = page->first; block; block = block->after) {
+				if (!kilni_block_is_free(block) ||
+				    kilni_uses_done(pools, block))
+					continue;
+				if (!collect(block, waits, &count))
+					return count;
+			}
+	return count;
+}
+
+/* Waits for what uses free memory; the lock is released meanwhile. */
+static enum kiln_status wait_for_frees(struct kilni_pools *pools)
+{
+	enum kiln_status status = KILN_OK;
+	struct kilni_use waits[WAITS];
+	unsigned i, count;
+
+	do {
+		count = collect_all(pools, waits);
+		if (!count)
+			break;
+		pthread_mutex_unlock(&pools->lock);
+		for (i = 0; i < count && status == KILN_OK; i++)
+			status = pools->streams->wait(&waits[i]);
+		pthread_mutex_lock(&pools->lock);
+	} while (count == WAITS && status == KILN_OK);
+	return status;
+}
+
+static bool is_final(enum kiln_status refusal)
+{
+	return refusal != KILN_ERR_OUT_OF_MEMORY && refusal != KILN_ERR_LIMIT;
+}
+
+/* Whether the cap leaves too little even if nothing were cached. */
+static bool is_hopeless(const struct kilni_pools *pools,
+			const struct kilni_request *request)
+{
+	uint64_t used = kilni_pools_used(pools);
+
+	return used > pools->cap_bytes ||
+	       request->size > pools->cap_bytes - used;
+}
+
+struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
+				     struct kilni_request *request)
+{
+	struct kilni_block *block = attempt(pools, request);
+	enum kiln_status waited;
+
+	if (block || is_final(request->refusal) || is_hopeless(pools, request))
+		return block;
+	kilni_pools_flush(pools);
+	waited = wait_for_frees(pools);
+	kilni_pools_flush(pools);
+	if (request->refusal == KILN_ERR_OUT_OF_MEMORY)
+		kilni_pages_return(pools, 0);
+	block = attempt(pools, request);
+	if (!block && waited != KILN_OK && !is_final(request->refusal))
+		request->refusal = waited;
+	return block;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+#include <stdlib.h>
+
+#include "alloc/poison.h"
+
+/*
+ * When pages go back. Let the recent peak be the highest sum of live bytes in
+ * this and the last window of idle_limit allocations, and the allowance that
+ * peak, one page of page_bytes and the slack.
+ *
+ * - A pool that needs a page while more than the allowance would be reserved
+ *   gives idle pages back first, longest idle first.
+ * - Every KILNI_TICK allocations, pages that have been idle for idle_limit
+ *   allocations go back while more than the allowance is reserved. So a rare
+ *   peak is gone after three times idle_limit allocations.
+ * - Where a page is taken of the size of one of the KILNI_RETURNED that were
+ *   last given back so, that was a mistake: idle_limit doubles and the slack
+ *   grows by that page (it counts up to the recent peak). After QUIET_WINDOWS
+ *   windows without a mistake both halve.
+ */
+#define QUIET_WINDOWS 8
+
+/* Exclusive pages are multiples of it where the cap has room. */
+#define EXCLUSIVE_STEP (UINT64_C(2) << 20)
+
+/* ---- lists ---- */
+
+void kilni_idle_push(struct kilni_pools *pools, struct kilni_page_record *page)
+{
+	page->idle_since = pools->clock;
+	page->idle_before = pools->idle_last;
+	page->idle_after = NULL;
+	if (pools->idle_last)
+		pools->idle_last->idle_after = page;
+	else
+		pools->idle_first = page;
+	pools->idle_last = page;
+}
+
+void kilni_idle_remove(struct kilni_pools *pools,
+		       struct kilni_page_record *page)
+{
+	if (page->idle_before)
+		page->idle_before->idle_after = page->idle_after;
+	else
+		pools->idle_first = page->idle_after;
+	if (page->idle_after)
+		page->idle_after->idle_before = page->idle_before;
+	else
+		pools->idle_last = page->idle_before;
+}
+
+static void join_pool(struct kilni_page_record *page, struct kilni_pool *pool)
+{
+	page->pool = pool;
+	page->before = NULL;
+	page->after = pool->pages;
+	if (pool->pages)
+		pool->pages->before = page;
+	pool->pages = page;
+	pool->page_count++;
+	pool->peak_pages = kilni_max_u64(pool->peak_pages, pool->page_count);
+	pool->odd_pages += page->page.bytes != pool->page_bytes;
+	pool->reserved_bytes += page->page.bytes;
+}
+
+static void leave_pool(struct kilni_page_record *page)
+{
+	struct kilni_pool *pool = page->pool;
+
+	if (page->before)
+		page->before->after = page->after;
+	else
+		pool->pages = page->after;
+	if (page->after)
+		page->after->before = page->before;
+	pool->page_count--;
+	pool->odd_pages -= page->page.bytes != pool->page_bytes;
+	pool->reserved_bytes -= page->page.bytes;
+}
+
+/* ---- giving back ---- */
+
+static void drop_page(struct kilni_pools *pools, struct kilni_page_record *page)
+{
+	struct kilni_block *block = page->first;
+
+	while (block) {
+		struct kilni_block *next = block->after;
+
+		if (kilni_block_is_free(block))
+			kilni_tree_remove(kilni_block_root(block), block);
+		kilni_block_drop(pools, block);
+		block = next;
+	}
+	kilni_idle_remove(pools, page);
+	leave_pool(page);
+	pools->reserved_bytes -= page->page.bytes;
+	pools->driver_calls++;
+	if (KILNI_POISON && pools->limits.host_visible)
+		kilni_unpoison(page->page.address, page->page.bytes);
+	pools->hw->driver->memory->page_free(pools->hw, &page->page);
+	free(page);
+}
+
+static bool page_is_done(struct kilni_pools *pools,
+			 struct kilni_page_record *page)
+{
+	struct kilni_block *block;
+
+	for (block = page->first; block; block = block->after)
+		if (!kilni_uses_done(pools, block))
+			return false;
+	return true;
+}
+
+void kilni_pages_return(struct kilni_pools *pools, uint64_t target)
+{
+	struct kilni_page_record *page = pools->idle_first;
+
+	while (page && pools->reserved_bytes > target) {
+		struct kilni_page_record *next = page->idle_after;
+
+		if (page_is_done(pools, page))
+			drop_page(pools, page);
+		page = next;
+	}
+}
+
+void kilni_pages_free_all(struct kilni_pools *pools)
+{
+	unsigned i;
+
+	kilni_pools_flush(pools);
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		while (pools->pool[i].pages) {
+			struct kilni_page_record *page = pools->pool[i].pages;
+
+			/* A leaked slice keeps its page off the idle list. */
+			if (page->used)
+				kilni_idle_push(pools, page);
+			drop_page(pools, page);
+		}
+}
+
+/* ---- the allowance ---- */
+
+static uint64_t allowance(const struct kilni_pools *pools, uint64_t more)
+{
+	uint64_t peak = kilni_max_u64(pools->last_peak, pools->window_peak);
+
+	peak = kilni_max_u64(peak, kilni_sum(pools->live_bytes, more));
+	return kilni_sum(kilni_sum(peak, pools->page_bytes),
+		      kilni_min_u64(pools->slack, peak));
+}
+
+static void remember(struct kilni_pools *pools, uint64_t bytes)
+{
+	pools->returned[pools->returned_next++ % KILNI_RETURNED] = bytes;
+}
+
+/* Whether taking a page shows that one should not have been given back. */
+static void regret(struct kilni_pools *pools, uint64_t bytes)
+{
+	unsigned i;
+
+	for (i = 0; i < KILNI_RETURNED; i++) {
+		if (pools->returned[i] != bytes)
+			continue;
+		pools->returned[i] = 0;
+		pools->quiet = 0;
+		pools->slack = kilni_sum(pools->slack, bytes);
+		pools->idle_limit = kilni_min_u64(2 * pools->idle_limit,
+						  KILNI_IDLE_LIMIT_MAX);
+		return;
+	}
+}
+
+/* Gives back idle pages, idle for at least age, that exceed the limit. */
+static void return_surplus(struct kilni_pools *pools, uint64_t limit,
+			   uint64_t age)
+{
+	struct kilni_page_record *page = pools->idle_first;
+
+	while (page && pools->reserved_bytes > limit &&
+	       pools->clock - page->idle_since >= age) {
+		struct kilni_page_record *next = page->idle_after;
+
+		if (page_is_done(pools, page)) {
+			remember(pools, page->page.bytes);
+			drop_page(pools, page);
+		}
+		page = next;
+	}
+}
+
+static void next_window(struct kilni_pools *pools)
+{
+	pools->peak_live = kilni_max_u64(pools->peak_live, pools->window_peak);
+	pools->last_peak = pools->window_peak;
+	pools->window_peak = pools->live_bytes;
+	if (++pools->quiet >= QUIET_WINDOWS) {
+		pools->quiet = 0;
+		pools->slack /= 2;
+		pools->idle_limit = kilni_max_u64(pools->idle_limit / 2,
+						  KILNI_IDLE_LIMIT);
+	}
+	pools->window_end = pools->clock + pools->idle_limit;
+}
+
+void kilni_pools_tick(struct kilni_pools *pools)
+{
+	pools->next_tick = pools->clock + KILNI_TICK;
+	kilni_bins_age(pools);
+	if (pools->clock >= pools->window_end)
+		next_window(pools);
+	return_surplus(pools, allowance(pools, 0), pools->idle_limit);
+}
+
+/* ---- taking ---- */
+
+/* Size of the page that a request asks for where nothing is scarce. */
+static uint64_t usual_bytes(const struct kilni_pools *pools,
+			    const struct kilni_request *request)
+{
+	uint64_t least = kilni_align_up(request->size, pools->granularity);
+	uint64_t bytes = request->pool->page_bytes;
+
+	if (request->pool->kind == KILN_POOL_EXCLUSIVE) {
+		bytes = kilni_align_up(least, EXCLUSIVE_STEP);
+		return bytes <= pools->max_page ? bytes : least;
+	}
+	if (request->pool->kind == KILN_POOL_PERSISTENT) {
+		if (request->size >= KILNI_PERSISTENT_OWN_PAGE &&
+		    least - request->size <= request->size / 16)
+			return least;
+		bytes = request->size <= KILNI_SMALL_SLICE ? KILNI_SMALL_PAGE
+							   : KILNI_MEDIUM_PAGE;
+		bytes = kilni_min_u64(bytes, pools->page_bytes);
+		bytes = kilni_align_up(bytes, pools->granularity);
+	}
+	return kilni_max_u64(bytes, least);
+}
+
+/* What a failing driver call means for the request. */
+static void refuse(struct kilni_request *request, enum kiln_status status)
+{
+	request->native = kiln_error_native();
+	if (status == KILN_ERR_NO_MEMORY || status == KILN_ERR_LIMIT)
+		status = KILN_ERR_OUT_OF_MEMORY;
+	request->refusal = status;
+}
+
+static struct kilni_block *new_page(struct kilni_pools *pools,
+				    struct kilni_request *request,
+				    uint64_t bytes)
+{
+	struct kilni_page_record *page = calloc(1, sizeof(*page));
+	struct kilni_block *block = kilni_block_new(pools);
+	enum kiln_status status;
+
+	if (!page || !block) {
+		request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
+					      "alloc: no memory for a page's "
+					      "record");
+		goto fail;
+	}
+	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
+						       &page->page);
+	if (status != KILN_OK) {
+		refuse(request, status);
+		goto fail;
+	}
+	pools->driver_calls++;
+	pools->reserved_bytes += page->page.bytes;
+	pools->peak_reserved = kilni_max_u64(pools->peak_reserved,
+					     pools->reserved_bytes);
+	join_pool(page, request->pool);
+	block->page = page;
+	block->address = page->page.address;
+	block->size = page->page.bytes;
+	block->state = request->pool->kind == KILN_POOL_PERSISTENT
+			       ? KILNI_BLOCK_TAIL
+			       : KILNI_BLOCK_FREE;
+	page->first = block;
+	kilni_tree_insert(kilni_block_root(block), block);
+	kilni_idle_push(pools, page);
+	if (KILNI_POISON && pools->limits.host_visible)
+		kilni_poison(page->page.address, page->page.bytes);
+	regret(pools, bytes);
+	return block;
+fail:
+	free(page);
+	if (block)
+		kilni_block_drop(pools, block);
+	return NULL;
+}
+
+/* Makes room under the cap for the least, and under the allowance. */
+static void make_room(struct kilni_pools *pools,
+		      const struct kilni_request *request, uint64_t bytes,
+		      uint64_t least)
+{
+	uint64_t limit = allowance(pools, request->bytes);
+
+	if (least > kilni_room(pools))
+		kilni_pages_return(pools, pools->cap_bytes - least);
+	if (pools->reserved_bytes > limit - kilni_min_u64(bytes, limit))
+		return_surplus(pools, limit - kilni_min_u64(bytes, limit), 0);
+}
+
+struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
+				    struct kilni_request *request)
+{
+	uint64_t least = kilni_align_up(request->size, pools->granularity);
+	uint64_t bytes = usual_bytes(pools, request);
+	struct kilni_block *block;
+
+	if (least > pools->cap_bytes) {
+		request->refusal = KILN_ERR_LIMIT;
+		return NULL;
+	}
+	make_room(pools, request, bytes, least);
+	for (;;) {
+		if (bytes <= kilni_room(pools)) {
+			block = new_page(pools, request, bytes);
+			if (block)
+				return block;
+			if (request->refusal != KILN_ERR_OUT_OF_MEMORY)
+				return NULL;
+		} else {
+			request->refusal = KILN_ERR_LIMIT;
+		}
+		if (bytes == least)
+			return NULL;
+		bytes = kilni_align_up(bytes / 2, pools->granularity);
+		bytes = kilni_max_u64(bytes, least);
+	}
+}
+
+/* ---- adopting ---- */
+
+static void adoption_range(const struct kilni_pools *pools,
+			   const struct kilni_request *request, bool strict,
+			   uint64_t *low, uint64_t *high)
+{
+	uint64_t usual = usual_bytes(pools, request);
+
+	*low = usual;
+	if (request->pool->kind == KILN_POOL_EXCLUSIVE) {
+		*low = request->size;
+		*high = kilni_sum(request->size,
+				  KILNI_EXCLUSIVE_SLACK(request->size));
+	} else if (request->pool->kind == KILN_POOL_PERSISTENT) {
+		*high = kilni_sum(usual, usual / 16);
+	} else {
+		*low = strict ? usual : request->size;
+		*high = strict ? kilni_sum(usual, usual) : UINT64_MAX;
+	}
+}
+
+struct kilni_block *kilni_page_adopt(struct kilni_pools *pools,
+				     struct kilni_request *request,
+				     bool strict)
+{
+	struct kilni_page_record *page, *best = NULL;
+	struct kilni_block *block;
+	uint64_t low, high;
+
+	adoption_range(pools, request, strict, &low, &high);
+	for (page = pools->idle_first; page; page = page->idle_after)
+		if (page->pool != request->pool && page->page.bytes >= low &&
+		    page->page.bytes <= high && !page->first->after &&
+		    (!best || page->page.bytes < best->page.bytes) &&
+		    kilni_uses_ready(pools, page->first, request->stream))
+			best = page;
+	if (!best)
+		return NULL;
+	block = best->first;
+	kilni_tree_remove(kilni_block_root(block), block);
+	leave_pool(best);
+	join_pool(best, request->pool);
+	block->state = request->pool->kind == KILN_POOL_PERSISTENT
+			       ? KILNI_BLOCK_TAIL
+			       : KILNI_BLOCK_FREE;
+	kilni_tree_insert(kilni_block_root(block), block);
+	return block;
+}

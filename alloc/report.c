@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+#include <stdio.h>
+
+static uint64_t larger(uint64_t size, const struct kilni_block *block)
+{
+	return block ? kilni_max_u64(size, block->size) : size;
+}
+
+/* Largest free range of a pool whose bins have been flushed. */
+static uint64_t largest_hole(const struct kilni_pool *pool)
+{
+	uint64_t size = larger(0, kilni_tree_largest(pool->tree));
+
+	return larger(size, kilni_tree_largest(pool->tails));
+}
+
+uint64_t kilni_pools_used(const struct kilni_pools *pools)
+{
+	uint64_t used = 0;
+	unsigned i;
+
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		used += pools->pool[i].used_bytes;
+	return used;
+}
+
+void kilni_pools_usage(struct kilni_pools *pools,
+		       struct kiln_memory_usage *usage)
+{
+	uint64_t used;
+	unsigned i;
+
+	pthread_mutex_lock(&pools->lock);
+	used = kilni_pools_used(pools);
+	usage->allocations = pools->zero_allocations;
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		usage->allocations += pools->pool[i].allocations;
+	usage->live_bytes = pools->live_bytes;
+	usage->cached_bytes = pools->reserved_bytes - used;
+	usage->padding_bytes = used - pools->live_bytes;
+	usage->reserved_bytes = pools->reserved_bytes;
+	usage->peak_live_bytes = kilni_max_u64(pools->peak_live,
+					       pools->window_peak);
+	usage->peak_reserved_bytes = pools->peak_reserved;
+	usage->driver_calls = pools->driver_calls;
+	pthread_mutex_unlock(&pools->lock);
+}
+
+static void describe(const struct kilni_pool *pool, struct kiln_pool_info *info)
+{
+	info->kind = pool->kind;
+	info->page_bytes = pool->odd_pages ? 0 : pool->page_bytes;
+	info->max_slice_bytes = pool->slice_bytes;
+	info->pages = pool->page_count;
+	info->peak_pages = pool->peak_pages;
+	info->allocations = pool->allocations;
+	info->live_bytes = pool->live_bytes;
+	info->cached_bytes = pool->reserved_bytes - pool->used_bytes;
+	info->padding_bytes = pool->used_bytes - pool->live_bytes;
+	info->reserved_bytes = pool->reserved_bytes;
+	info->largest_hole_bytes = largest_hole(pool);
+	info->largest_request_bytes = pool->largest_request;
+}
+
+size_t kilni_pools_report(struct kilni_pools *pools,
+			  struct kiln_pool_info *infos, size_t capacity)
+{
+	size_t i, count;
+
+	pthread_mutex_lock(&pools->lock);
+	kilni_pools_flush(pools);
+	count = kilni_pool_count(pools);
+	for (i = 0; i < count && i < capacity; i++)
+		describe(&pools->pool[i], &infos[i]);
+	pthread_mutex_unlock(&pools->lock);
+	return count;
+}
+
+/* ---- out of memory ---- */
+
+static const char *pool_name(const struct kilni_pools *pools, unsigned i)
+{
+	static const char *const names[] = { "small", "medium", "large" };
+
+	if (&pools->pool[i] >= &pools->pool[pools->ladder])
+		return i == pools->ladder ? "exclusive" : "persistent";
+	return names[i + KILNI_LADDER_MAX - pools->ladder];
+}
+
+static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
+{
+	unsigned i;
+
+	text[0] = '\0';
+	for (i = 0; i < kilni_pool_count(pools); i++) {
+		const struct kilni_pool *pool = &pools->pool[i];
+		int length;
+
+		if (!pool->page_count)
+			continue;
+		length = snprintf(text, size, "%s%s %llu of %llu used",
+				  i ? ", " : " ", pool_name(pools, i),
+				  (unsigned long long)pool->used_bytes,
+				  (unsigned long long)pool->reserved_bytes);
+		if (length < 0 || (size_t)length >= size)
+			return;
+		text += length;
+		size -= (size_t)length;
+	}
+}
+
+enum kiln_status kilni_pools_explain(struct kilni_pools *pools,
+				     const struct kilni_request *request)
+{
+	bool cap = request->refusal == KILN_ERR_LIMIT;
+	uint64_t unused, hole = 0;
+	char text[320];
+	unsigned i;
+
+	if (!cap && request->refusal != KILN_ERR_OUT_OF_MEMORY)
+		return request->refusal;
+	kilni_pools_flush(pools);
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		hole = kilni_max_u64(hole, largest_hole(&pools->pool[i]));
+	unused = pools->reserved_bytes - kilni_pools_used(pools);
+	if (cap) {
+		unused += kilni_room(pools);
+		hole = kilni_max_u64(hole, kilni_room(pools));
+	}
+	list_pools(pools, text, sizeof(text));
+	return kilni_fail(request->refusal, request->native,
+			  "out of memory: requested %llu, free %llu, largest "
+			  "hole %llu, cap %llu; pools:%s",
+			  (unsigned long long)request->bytes,
+			  (unsigned long long)unused, (unsigned long long)hole,
+			  (unsigned long long)pools->cap_bytes, text);
+}

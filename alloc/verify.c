@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+/* Compares the accounting with what a walk over everything finds. */
+
+struct sums {
+	uint64_t pages, odd, allocations, live, used, reserved;
+	uint64_t kept;             /* binned or hot */
+	uint64_t tree, tails;
+};
+
+#define REQUIRE(condition)                                                     \
+	do {                                                                   \
+		if (!(condition)) {                                            \
+			kilni_log(KILNI_LOG_ERROR, "pools: %s", #condition);   \
+			return false;                                          \
+		}                                                              \
+	} while (0)
+
+static bool check_uses(const struct kilni_block *block)
+{
+	uint32_t i, k;
+
+	REQUIRE(block->count <= block->capacity);
+	for (i = 0; i < block->count; i++)
+		for (k = 0; k < i; k++)
+			REQUIRE(block->uses[i].stream != block->uses[k].stream);
+	return true;
+}
+
+static bool in_tree(struct kilni_block *root, const struct kilni_block *block)
+{
+	struct kilni_block *found = kilni_tree_fit(root, block->size);
+
+	while (found && found != block && found->size == block->size &&
+	       found->address < block->address)
+		found = kilni_tree_next(root, found);
+	return found == block;
+}
+
+static bool check_block(const struct kilni_pools *pools,
+			const struct kilni_block *block, struct sums *sums)
+{
+	const struct kilni_block *next = block->after;
+
+	REQUIRE(block->size && block->size % pools->unit == 0);
+	REQUIRE(check_uses(block));
+	REQUIRE(!next || next->before == block);
+	REQUIRE(!next || next->address == block->address + block->size);
+	if (kilni_block_is_free(block)) {
+		sums->tree += block->state == KILNI_BLOCK_FREE;
+		sums->tails += block->state == KILNI_BLOCK_TAIL;
+		REQUIRE(block->page->pool->kind == KILN_POOL_PERSISTENT ||
+			!next || !kilni_block_is_free(next) || pools->unmerged);
+	} else if (block->state == KILNI_BLOCK_BINNED) {
+		sums->kept++;
+	} else {
+		REQUIRE(block->bytes && block->bytes <= block->size);
+		sums->allocations++;
+		sums->live += block->bytes;
+		sums->used += block->size;
+	}
+	return true;
+}
+
+static bool is_listed_idle(const struct kilni_pools *pools,
+			   const struct kilni_page_record *page)
+{
+	return page->idle_before ? page->idle_before->idle_after == page
+				 : pools->idle_first == page;
+}
+
+static bool check_page(const struct kilni_pools *pools,
+		       const struct kilni_page_record *page, struct sums *sums)
+{
+	const struct kilni_block *block;
+	uint64_t bytes = 0, used = 0;
+
+	REQUIRE(page->first && page->first->address == page->page.address);
+	for (block = page->first; block; block = block->after) {
+		REQUIRE(block->page == page);
+		REQUIRE(check_block(pools, block, sums));
+		bytes += block->size;
+		used += !kilni_block_is_free(block);
+	}
+	REQUIRE(bytes == page->page.bytes);
+	REQUIRE(used == page->used);
+	REQUIRE(used || is_listed_idle(pools, page));
+	sums->pages++;
+	sums->odd += page->page.bytes != page->pool->page_bytes;
+	sums->reserved += bytes;
+	return true;
+}
+
+static uint64_t count_tree(struct kilni_block *root)
+{
+	struct kilni_block *block = kilni_tree_fit(root, 0);
+	uint64_t count = 0;
+
+	for (; block; block = kilni_tree_next(root, block)) {
+		if (!in_tree(root, block))
+			return UINT64_MAX;
+		count++;
+	}
+	return count;
+}
+
+/* Blocks in the bins; UINT64_MAX: a bin is wrong. */
+static uint64_t count_bins(const struct kilni_pools *pools)
+{
+	uint64_t total = 0;
+	size_t i;
+
+	for (i = 0; i < 64 * pools->bin_words; i++) {
+		const struct kilni_bin *bin = &pools->bins[i];
+		const struct kilni_block *block;
+		uint64_t count = 0;
+		bool marked = pools->binned[i / 64] >> (i % 64) & 1;
+
+		for (block = bin->head; block; block = block->left) {
+			if (block->state != KILNI_BLOCK_BINNED ||
+			    block->size >> pools->unit_shift != i)
+				return UINT64_MAX;
+			count++;
+		}
+		if (count != bin->count || bin->low > count ||
+		    marked != (count != 0))
+			return UINT64_MAX;
+		total += count;
+	}
+	return total;
+}
+
+static bool check_pool(const struct kilni_pools *pools,
+		       const struct kilni_pool *pool, uint64_t *reserved,
+		       uint64_t *live)
+{
+	const struct kilni_page_record *page;
+	struct sums sums = { 0 };
+
+	for (page = pool->pages; page; page = page->after) {
+		REQUIRE(page->pool == pool);
+		REQUIRE(!page->after || page->after->before == page);
+		REQUIRE(check_page(pools, page, &sums));
+	}
+	REQUIRE(sums.pages == pool->page_count);
+	REQUIRE(sums.odd == pool->odd_pages);
+	REQUIRE(sums.allocations == pool->allocations);
+	REQUIRE(sums.live == pool->live_bytes);
+	REQUIRE(sums.used == pool->used_bytes);
+	REQUIRE(sums.reserved == pool->reserved_bytes);
+	REQUIRE(sums.used <= sums.reserved);
+	REQUIRE(sums.tree == count_tree(pool->tree));
+	REQUIRE(sums.tails == count_tree(pool->tails));
+	REQUIRE(!sums.tails || pool->kind == KILN_POOL_PERSISTENT);
+	if (pool == pools->pool)
+		REQUIRE(sums.kept == count_bins(pools));
+	else
+		REQUIRE(sums.kept == (pool->hot != NULL));
+	*reserved += sums.reserved;
+	*live += sums.live;
+	return true;
+}
+
+static bool check_all(const struct kilni_pools *pools)
+{
+	const struct kilni_page_record *page;
+	uint64_t reserved = 0, live = 0;
+	unsigned i;
+
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		REQUIRE(check_pool(pools, &pools->pool[i], &reserved, &live));
+	REQUIRE(reserved == pools->reserved_bytes);
+	REQUIRE(live == pools->live_bytes);
+	REQUIRE(reserved <= pools->cap_bytes);
+	REQUIRE(live <= pools->window_peak);
+	REQUIRE(reserved <= pools->peak_reserved);
+	for (page = pools->idle_first; page; page = page->idle_after) {
+		REQUIRE(!page->used);
+		REQUIRE(page->idle_after || page == pools->idle_last);
+	}
+	return true;
+}
+
+bool kilni_pools_verify(struct kilni_pools *pools)
+{
+	bool good;
+
+	pthread_mutex_lock(&pools->lock);
+	good = check_all(pools);
+	pthread_mutex_unlock(&pools->lock);
+	return good;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_BASE_H
+#define KILNI_BASE_H
+
+/* What lies below everything: errors, log, options, faults, small helpers. */
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#define KILNI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define KILNI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KILNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define KILNI_COUNTOF(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Passes a failure on; the callee has recorded it. */
+#define KILNI_TRY(expr)                                                        \
+	do {                                                                   \
+		enum kiln_status kilni_try_ = (expr);                          \
+		if (KILNI_UNLIKELY(kilni_try_ != KILN_OK))                     \
+			return kilni_try_;                                     \
+	} while (0)
+
+/* ---- error record ---- */
+
+/*
+ * Records a failure in the calling thread's error record and returns its
+ * status. Called once, by whoever turns a fact into an error; native is the
+ * errno or vendor code behind it, or 0.
+ */
+enum kiln_status kilni_fail(enum kiln_status status, int native,
+			    const char *fmt, ...) KILNI_PRINTF(3, 4);
+
+/* The same; never gives KILN_OK, and the compiler can see that. */
+#define kilni_fail(...)                                                        \
+	__extension__({                                                        \
+		enum kiln_status kilni_fail_ = (kilni_fail)(__VA_ARGS__);      \
+		if (kilni_fail_ == KILN_OK)                                    \
+			kilni_fail_ = KILN_ERR_INTERNAL;                       \
+		kilni_fail_;                                                   \
+	})
+
+/* ---- log ---- */
+
+enum kilni_log_level {
+	KILNI_LOG_NONE,
+	KILNI_LOG_ERROR,
+	KILNI_LOG_WARN,
+	KILNI_LOG_INFO,
+	KILNI_LOG_DEBUG
+};
+
+/* One line on stderr where KILN_LOG asks for that level; silent by default. */
+void kilni_log(enum kilni_log_level level, const char *fmt, ...)
+	KILNI_PRINTF(2, 3);
+
+/* ---- options ---- */
+
+enum kilni_option {
+#define KILNI_OPTION(ID, name, type, low, high, doc) KILNI_OPT_##ID,
+#include "base/options.def"
+	KILNI_OPT_COUNT
+};
+
+/* One row of the table, for `kiln info` and kiln-env(7). */
+struct kilni_option_info {
+	const char *name;
+	const char *type; /* "text", "number" or "bytes" */
+	uint64_t low, high;
+	const char *doc;
+};
+
+extern const struct kilni_option_info kilni_options[KILNI_OPT_COUNT];
+
+/* Value of the variable, or NULL where it is unset or empty. */
+const char *kilni_option_text(enum kilni_option option);
+
+/*
+ * Reads a number (decimal) or a size in bytes (decimal with an optional K, M,
+ * G or T, powers of 1024). Leaves *value as it is where the variable is unset.
+ * KILN_ERR_OPTION: malformed or outside low..high; the message quotes it.
+ */
+enum kiln_status kilni_option_number(enum kilni_option option, uint64_t *value);
+
+/* Checks every variable of the table; warns of unknown KILN_ names. */
+enum kiln_status kilni_options_check(void);
+
+/* ---- fault injection ---- */
+
+/*
+ * Every call of a driver and every page allocation passes through
+ * KILNI_FAULT(site): it gives the status to fail with, or KILN_OK.
+ *
+ * KILN_FAULT=SITE:N:STATUS makes the Nth pass (from 1) through SITE fail;
+ * SITE "*" counts all sites. kilni_fault_set does the same from a test; N 0
+ * switches off. kilni_fault_passes counts the passes since it was set.
+ */
+enum kiln_status kilni_fault(const char *site);
+enum kiln_status kilni_fault_set(const char *site, uint64_t nth,
+				 enum kiln_status status);
+uint64_t kilni_fault_passes(void);
+
+/* Arms what KILN_FAULT asks for. KILN_ERR_OPTION: malformed. */
+enum kiln_status kilni_fault_from_environment(void);
+extern int kilni_fault_armed;
+#define KILNI_FAULT(site)                                                      \
+	(KILNI_UNLIKELY(__atomic_load_n(&kilni_fault_armed, __ATOMIC_RELAXED)) \
+		 ? kilni_fault(site)                                           \
+		 : KILN_OK)
+
+/* ---- fork ---- */
+
+/*
+ * Number of forks between the first process and this one. An object remembers
+ * the value at its birth; where it differs the object was inherited.
+ */
+extern unsigned kilni_fork_epoch;
+
+/* Starts counting; idempotent, thread-safe. */
+void kilni_fork_watch(void);
+
+/* ---- arithmetic ---- */
+
+static inline uint64_t kilni_min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t kilni_max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* align is a power of two; the caller has checked that it does not wrap. */
+static inline uint64_t kilni_align_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) & ~(align - 1);
+}
+
+/* Nanoseconds of the monotonic clock. */
+uint64_t kilni_now_ns(void);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_DRIVER_H
+#define KILNI_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/device.h>
+#include <kiln/status.h>
+
+#include "base/base.h"
+#include "kernels/abi.h"
+#include "kernels/registry.h"
+
+/*
+ * What a driver is: five small const tables. Slots are listed once, in the
+ * X-macros below, which make the struct and a typed stub for every slot. No
+ * slot is ever NULL: for what it lacks a driver names the stub,
+ * kilni_<table>_stub_<slot>. Its capabilities are read off the tables: a slot
+ * is wired where it differs from the stub.
+ *
+ * Arguments have been checked by the callers. Every call may fail and returns
+ * a status with the error record filled; those that return void cannot.
+ */
+
+struct kilni_hw;      /* an opened device; the driver's own struct begins so */
+struct kilni_queue;   /* an ordered queue on it; likewise */
+struct kilni_entry;
+
+/* ---- driver table ---- */
+
+/* One device that a driver could open. */
+struct kilni_hw_info {
+	char name[64];
+	uint64_t memory_bytes; /* 0 where unknown */
+};
+
+#define KILNI_DRIVER_SLOTS(X)                                                  \
+	/* Devices there are; opens nothing. */                                \
+	X(size_t, 0, count, (void))                                        \
+	/* Why there are none; NULL where there are. */                        \
+	X(const char *, "not available", absent, (void))                   \
+	X(enum kiln_status, KILNI_UNSUPPORTED("describe"), describe,           \
+	  (unsigned index, struct kilni_hw_info *info))         \
+	X(enum kiln_status, KILNI_UNSUPPORTED("open"), open,                   \
+	  (unsigned index, struct kilni_hw **out))
+
+/* ---- device table ---- */
+
+#define KILNI_DEVICE_SLOTS(X)                                                  \
+	/* Waits for nothing: the queues have been destroyed. */               \
+	X(void, , close, (struct kilni_hw * hw))                         \
+	X(unsigned, 0, dtype_usage,                                            \
+	  (const struct kilni_hw *hw, enum kiln_dtype dtype))     \
+	X(unsigned, 0, workers, (const struct kilni_hw *hw))             \
+	/* One line, valid while the device lives. */                          \
+	X(const char *, "", explain, (const struct kilni_hw *hw))
+
+/* ---- memory table ---- */
+
+/* Rules for pages and slices. */
+struct kilni_memory_limits {
+	uint64_t alignment;        /* of every slice: a power of two */
+	uint64_t page_granularity; /* pages are multiples of it */
+	uint64_t max_page_bytes;
+	uint64_t total_bytes;      /* what the device has */
+	bool host_visible;         /* host pointers equal device addresses */
+};
+
+struct kilni_page {
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t handle;           /* the driver's own */
+};
+
+#define KILNI_MEMORY_SLOTS(X)                                                  \
+	X(void, , limits,                                                      \
+	  (const struct kilni_hw *hw, struct kilni_memory_limits *limits))                                                        \
+	/* Contents are unspecified. Fault site "page_alloc". */               \
+	X(enum kiln_status, KILNI_UNSUPPORTED("page_alloc"), page_alloc,       \
+	  (struct kilni_hw * hw, uint64_t bytes, struct kilni_page *page))                                                   \
+	X(void, , page_free,                                                   \
+	  (struct kilni_hw * hw, const struct kilni_page *page))   \
+	/* Copies between host and device; no work touches the range. */       \
+	X(enum kiln_status, KILNI_UNSUPPORTED("write"), write,                 \
+	  (struct kilni_hw * hw, uint64_t to, const void *from,                \
+	   uint64_t bytes))                                               \
+	X(enum kiln_status, KILNI_UNSUPPORTED("read"), read,                   \
+	  (struct kilni_hw * hw, void *to, uint64_t from, uint64_t bytes))
+
+/* ---- queue table ---- */
+
+/*
+ * The scheduler's side of a queue. Entries reach the driver in chunks that are
+ * linked in order; the driver walks them, entry by entry, up to the sequence
+ * number that was last submitted, and gives back each chunk that it has left.
+ */
+#define KILNI_CHUNK_ENTRIES 32
+
+struct kilni_chunk;
+
+struct kilni_queue_client {
+	void *context;
+	/*
+	 * Non-zero once anything on the device has failed: then the driver
+	 * asks check() before it runs a kernel or a call.
+	 */
+	const int *suspect;
+	/* KILN_OK: run it. Else the entry is skipped; failed() is not called.*/
+	enum kiln_status (*check)(void *context,
+				  const struct kilni_entry *entry);
+	/*
+	 * The entry failed; report is NULL or holds the offending index. Fault
+	 * site "launch", passed by every kernel entry.
+	 */
+	void (*failed)(void *context, const struct kilni_entry *entry,
+		       enum kiln_status status,
+		       const struct kilni_report *report);
+	/*
+	 * The driver has left this chunk for the next one. Comes before the
+	 * next chunk's first entry completes.
+	 */
+	void (*chunk_done)(void *context, struct kilni_chunk *chunk);
+};
+
+#define KILNI_QUEUE_SLOTS(X)                                                   \
+	/* first is the chunk in which entry 1 will lie. */                    \
+	X(enum kiln_status, KILNI_UNSUPPORTED("queue_create"), create,         \
+	  (struct kilni_hw * hw, const struct kilni_queue_client *client,      \
+	   struct kilni_chunk *first, struct kilni_queue **out))                                            \
+	/*                                                                     \
+	 * The queue is empty: everything submitted has completed, and no      \
+	 * thread waits for it any more.                                       \
+	 */                                                                    \
+	X(void, , destroy, (struct kilni_queue * queue))              \
+	/*                                                                     \
+	 * Entries up to sequence number upto may run. Never blocks. One       \
+	 * thread at a time per queue. Fault site "submit".                    \
+	 */                                                                    \
+	X(enum kiln_status, KILNI_UNSUPPORTED("submit"), submit,               \
+	  (struct kilni_queue * queue, uint64_t upto))          \
+	/* Everything up to this number has completed. Any thread. */          \
+	X(uint64_t, 0, completed, (const struct kilni_queue *queue))  \
+	/*                                                                     \
+	 * Waits until completed() >= seq: spins briefly, then sleeps.         \
+	 * KILN_ERR_DEVICE_LOST where that will never be. Any thread.          \
+	 */                                                                    \
+	X(enum kiln_status, KILNI_UNSUPPORTED("wait"), wait,                   \
+	  (struct kilni_queue * queue, uint64_t seq))            \
+	/*                                                                     \
+	 * Runs one entry now, on the calling thread; the queue is empty and   \
+	 * the caller sees to it that it stays so. The entry lies anywhere and \
+	 * has no sequence number. KILN_ERR_UNSUPPORTED: queue it instead.     \
+	 */                                                                    \
+	X(enum kiln_status, KILN_ERR_UNSUPPORTED, run_inline,                  \
+	  (struct kilni_queue * queue, struct kilni_entry *entry,              \
+	   struct kilni_report *report))
+
+/* ---- program table ---- */
+
+#define KILNI_PROGRAM_SLOTS(X)                                                 \
+	/* Whether the device has the kernel at all. */                        \
+	X(bool, false, has, (const struct kilni_hw *hw,                        \
+			     enum kilni_kernel kernel))          \
+	/* Bytes of workspace for these parameters; addresses may be blank. */ \
+	X(uint64_t, 0, workspace,                                              \
+	  (const struct kilni_hw *hw, enum kilni_kernel kernel,                \
+	   const void *params))
+
+/* ---- the tables' structs, stubs and defaults ---- */
+
+#define KILNI_UNSUPPORTED(what)                                                \
+	kilni_fail(KILN_ERR_UNSUPPORTED, 0, "%s: not supported by the driver", \
+		   what)
+
+#define KILNI_SLOT_FIELD_(ret, value, name, params) ret(*name) params;
+
+struct kilni_driver_ops {
+	KILNI_DRIVER_SLOTS(KILNI_SLOT_FIELD_)
+};
+struct kilni_device_ops {
+	KILNI_DEVICE_SLOTS(KILNI_SLOT_FIELD_)
+};
+struct kilni_memory_ops {
+	KILNI_MEMORY_SLOTS(KILNI_SLOT_FIELD_)
+};
+struct kilni_queue_ops {
+	KILNI_QUEUE_SLOTS(KILNI_SLOT_FIELD_)
+};
+struct kilni_program_ops {
+	KILNI_PROGRAM_SLOTS(KILNI_SLOT_FIELD_)
+};
+
+/* The stubs (drivers/stubs.c). */
+#define KILNI_DRIVER_STUB_(ret, value, name, params)                           \
+	ret kilni_driver_stub_##name params;
+#define KILNI_DEVICE_STUB_(ret, value, name, params)                           \
+	ret kilni_device_stub_##name params;
+#define KILNI_MEMORY_STUB_(ret, value, name, params)                           \
+	ret kilni_memory_stub_##name params;
+#define KILNI_QUEUE_STUB_(ret, value, name, params)                            \
+	ret kilni_queue_stub_##name params;
+#define KILNI_PROGRAM_STUB_(ret, value, name, params)                          \
+	ret kilni_program_stub_##name params;
+KILNI_DRIVER_SLOTS(KILNI_DRIVER_STUB_)
+KILNI_DEVICE_SLOTS(KILNI_DEVICE_STUB_)
+KILNI_MEMORY_SLOTS(KILNI_MEMORY_STUB_)
+KILNI_QUEUE_SLOTS(KILNI_QUEUE_STUB_)
+KILNI_PROGRAM_SLOTS(KILNI_PROGRAM_STUB_)
+
+/* Tables made of stubs alone, to compare with. */
+extern const struct kilni_driver_ops kilni_driver_stubs;
+extern const struct kilni_device_ops kilni_device_stubs;
+extern const struct kilni_memory_ops kilni_memory_stubs;
+extern const struct kilni_queue_ops kilni_queue_stubs;
+extern const struct kilni_program_ops kilni_program_stubs;
+
+#define KILNI_DRIVER_ABI 1
+
+/* A driver; registered by its line in drivers/table.def. */
+struct kilni_driver {
+	uint32_t abi;             /* KILNI_DRIVER_ABI */
+	uint32_t size;            /* sizeof(struct kilni_driver) */
+	const char *name;         /* as in selectors */
+	enum kiln_device_type type;
+	const struct kilni_driver_ops *driver;
+	const struct kilni_device_ops *device;
+	const struct kilni_memory_ops *memory;
+	const struct kilni_queue_ops *queue;
+	const struct kilni_program_ops *program;
+};
+
+/* Every opened device begins so. */
+struct kilni_hw {
+	const struct kilni_driver *driver;
+	unsigned index;
+};
+
+/* Every queue begins so. */
+struct kilni_queue {
+	struct kilni_hw *hw;
+};
+
+/* Registered drivers in order of preference for "auto", NULL at the end. */
+extern const struct kilni_driver *const kilni_drivers[];
+
+/* ---- entries ---- */
+
+enum kilni_entry_kind {
+	KILNI_ENTRY_KERNEL = 0,
+	/*
+	 * Goes on when wait_queue has completed wait_seq. wait_queue belongs
+	 * to the same device and is not destroyed before this entry has
+	 * completed.
+	 */
+	KILNI_ENTRY_WAIT = 1,
+	/* Goes on when *gate is not 0 any more; see kilni_gate_open. */
+	KILNI_ENTRY_GATE = 2,
+	/* Calls call(call_data, call_user) on a thread of the driver. */
+	KILNI_ENTRY_CALL = 3
+};
+
+enum kilni_access {
+	KILNI_READ = 1,
+	KILNI_WRITE = 2,
+	KILNI_READ_WRITE = 3
+};
+
+#define KILNI_OPERANDS_MAX 5
+#define KILNI_PARAMS_BYTES 448
+
+/*
+ * An operand: a range of device memory, dense or not, how it is used, and who
+ * wrote it last (the scheduler's own, for following failures).
+ */
+struct kilni_operand {
+	uint64_t address;
+	uint64_t bytes;
+	const void *writer;
+	uint64_t writer_seq;
+	uint32_t access;       /* enum kilni_access */
+};
+
+struct kilni_entry {
+	uint8_t kind;          /* enum kilni_entry_kind */
+	uint8_t kernel;        /* enum kilni_kernel */
+	uint8_t operands;
+	uint8_t reserved;
+	uint16_t op;           /* enum kilni_op, for messages */
+	uint16_t params_bytes;
+	uint64_t seq;          /* 1, 2, 3, ... on its stream */
+	uint64_t user;         /* travels with the entry */
+	struct kilni_operand operand[KILNI_OPERANDS_MAX];
+	union {
+		uint64_t raw[KILNI_PARAMS_BYTES / 8];
+		struct kilni_ew_params ew;
+		struct kilni_gather_params gather;
+		struct kilni_scatter_params scatter;
+		struct kilni_reduce_params reduce;
+		struct kilni_matmul_params matmul;
+		struct {
+			struct kilni_queue *wait_queue;
+			uint64_t wait_seq;
+		} wait;
+		struct {
+			const int *gate;
+		} gate;
+		struct {
+			void (*call)(void *data, void *user);
+			void *data, *user;
+		} call;
+	} params;
+};
+
+struct kilni_chunk {
+	struct kilni_chunk *next; /* set before its first entry is submitted */
+	struct kilni_entry entry[KILNI_CHUNK_ENTRIES];
+};
+
+/* ---- gates ---- */
+
+/* Sets *gate to 1 with release order and wakes the queues held by it. */
+void kilni_gate_open(int *gate);
+
+/* For drivers: a queue that is held by a gate. */
+struct kilni_gate_watch {
+	struct kilni_gate_watch *next;
+	const int *gate;
+	/* The gate is open; called once, on the thread that opened it. */
+	void (*opened)(struct kilni_gate_watch *watch);
+};
+
+/*
+ * Registers watch, whose opened is set; false where the gate is open already,
+ * and then opened is not called. Once this has returned true watch belongs to
+ * whoever opens the gate.
+ */
+bool kilni_gate_hold(struct kilni_gate_watch *watch, const int *gate);
+
+/*
+ * Work items of a kernel entry: elements it writes or reads, for the choice
+ * between the caller and the workers.
+ */
+uint64_t kilni_entry_items(const struct kilni_entry *entry);
+
+#endif

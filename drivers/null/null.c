@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/null/null.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ADDRESS ((uint64_t)1 << 46)
+#define TOTAL_BYTES ((uint64_t)1 << 40)
+#define SLICE_ALIGNMENT 256
+#define PAGE_GRANULARITY 65536
+
+extern const struct kilni_driver kilni_null_driver;
+
+unsigned char kilni_null_fill;
+
+static struct kilni_null_hw *null_hw(struct kilni_hw *hw)
+{
+	return (struct kilni_null_hw *)(void *)hw;
+}
+
+/* ---- driver table ---- */
+
+static size_t driver_count(void)
+{
+	return 1;
+}
+
+static const char *driver_absent(void)
+{
+	return NULL;
+}
+
+static enum kiln_status driver_describe(unsigned index,
+					struct kilni_hw_info *info)
+{
+	(void)index;
+	memset(info, 0, sizeof(*info));
+	snprintf(info->name, sizeof(info->name), "null device");
+	info->memory_bytes = TOTAL_BYTES;
+	return KILN_OK;
+}
+
+static enum kiln_status driver_open(unsigned index, struct kilni_hw **out)
+{
+	struct kilni_null_hw *hw;
+
+	KILNI_TRY(KILNI_FAULT("open"));
+	hw = calloc(1, sizeof(*hw));
+	if (!hw)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "null: no memory for the device");
+	hw->base.driver = &kilni_null_driver;
+	hw->base.index = index;
+	hw->next_address = FIRST_ADDRESS;
+	pthread_mutex_init(&hw->lock, NULL);
+	pthread_cond_init(&hw->moved, NULL);
+	*out = &hw->base;
+	return KILN_OK;
+}
+
+/* ---- device table ---- */
+
+static void device_close(struct kilni_hw *base)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+
+	pthread_cond_destroy(&hw->moved);
+	pthread_mutex_destroy(&hw->lock);
+	free(hw);
+}
+
+static unsigned device_dtype_usage(const struct kilni_hw *hw,
+				   enum kiln_dtype dtype)
+{
+	(void)hw;
+	return (unsigned)dtype < KILN_DTYPE_COUNT
+		       ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC
+		       : 0;
+}
+
+static const char *device_explain(const struct kilni_hw *hw)
+{
+	(void)hw;
+	return "no compute; memory is counted, not held";
+}
+
+/* ---- memory table ---- */
+
+static void memory_limits(const struct kilni_hw *hw,
+			  struct kilni_memory_limits *limits)
+{
+	(void)hw;
+	limits->alignment = SLICE_ALIGNMENT;
+	limits->page_granularity = PAGE_GRANULARITY;
+	limits->max_page_bytes = TOTAL_BYTES;
+	limits->total_bytes = TOTAL_BYTES;
+	limits->host_visible = false;
+}
+
+/* Addresses that nothing lies behind, and none twice. */
+static enum kiln_status memory_page_alloc(struct kilni_hw *base,
+					  uint64_t bytes,
+					  struct kilni_page *page)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+	uint64_t taken;
+
+	KILNI_TRY(KILNI_FAULT("page_alloc"));
+	pthread_mutex_lock(&hw->lock);
+	taken = hw->taken_bytes;
+	if (bytes <= TOTAL_BYTES - taken) {
+		hw->taken_bytes += bytes;
+		page->address = hw->next_address;
+		page->bytes = bytes;
+		page->handle = 0;
+		hw->next_address +=
+			kilni_align_up(bytes, PAGE_GRANULARITY);
+	}
+	pthread_mutex_unlock(&hw->lock);
+	if (bytes > TOTAL_BYTES - taken)
+		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 0,
+				  "null: page of %llu bytes, %llu are free",
+				  (unsigned long long)bytes,
+				  (unsigned long long)(TOTAL_BYTES - taken));
+	return KILN_OK;
+}
+
+static void memory_page_free(struct kilni_hw *base,
+			     const struct kilni_page *page)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+
+	pthread_mutex_lock(&hw->lock);
+	hw->taken_bytes -= page->bytes;
+	pthread_mutex_unlock(&hw->lock);
+}
+
+static enum kiln_status memory_write(struct kilni_hw *hw, uint64_t to,
+				     const void *from, uint64_t bytes)
+{
+	(void)hw;
+	(void)to;
+	(void)from;
+	(void)bytes;
+	return KILNI_FAULT("write");
+}
+
+static enum kiln_status memory_read(struct kilni_hw *hw, void *to,
+				    uint64_t from, uint64_t bytes)
+{
+	(void)hw;
+	(void)from;
+	KILNI_TRY(KILNI_FAULT("read"));
+	if (bytes)
+		memset(to, kilni_null_fill, bytes);
+	return KILN_OK;
+}
+
+/* ---- program table ---- */
+
+static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
+{
+	(void)hw;
+	return (unsigned)kernel < KILNI_KERNEL_COUNT;
+}
+
+/* ---- the driver ---- */
+
+static const struct kilni_driver_ops driver_ops = {
+	.count = driver_count,
+	.absent = driver_absent,
+	.describe = driver_describe,
+	.open = driver_open,
+};
+
+static const struct kilni_device_ops device_ops = {
+	.close = device_close,
+	.dtype_usage = device_dtype_usage,
+	.workers = kilni_device_stub_workers,
+	.explain = device_explain,
+};
+
+const struct kilni_memory_ops kilni_null_memory_ops = {
+	.limits = memory_limits,
+	.page_alloc = memory_page_alloc,
+	.page_free = memory_page_free,
+	.write = memory_write,
+	.read = memory_read,
+};
+
+static const struct kilni_program_ops program_ops = {
+	.has = program_has,
+	.workspace = kilni_program_stub_workspace,
+};
+
+const struct kilni_driver kilni_null_driver = {
+	.abi = KILNI_DRIVER_ABI,
+	.size = sizeof(struct kilni_driver),
+	.name = "null",
+	.type = KILN_DEVICE_NULL,
+	.driver = &driver_ops,
+	.device = &device_ops,
+	.memory = &kilni_null_memory_ops,
+	.queue = &kilni_null_queue_ops,
+	.program = &program_ops,
+};

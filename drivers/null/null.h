@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_NULL_H
+#define KILNI_NULL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/driver.h"
+
+/*
+ * The null driver: memory is counted, not held; kernels do nothing. It is the
+ * template for a new driver; see README.md.
+ */
+
+struct kilni_null_hw {
+	struct kilni_hw base;
+	pthread_mutex_t lock;  /* of what follows and of all queues' fields */
+	pthread_cond_t moved;  /* a queue has completed an entry or is idle */
+	uint64_t next_address;
+	uint64_t taken_bytes;
+};
+
+extern const struct kilni_memory_ops kilni_null_memory_ops;
+extern const struct kilni_queue_ops kilni_null_queue_ops;
+
+/* What a read gives, in every byte; 0 unless a test has changed it. */
+extern unsigned char kilni_null_fill;
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fashion - trains a small network on 60,000 pictures of clothes
+ *
+ * Everything that computes goes through kiln's public interface: idx.c reads
+ * the files, mlp.c is the network, this file loads, shuffles, trains, tests
+ * and reports.
+ */
+#include "fashion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "idx.h"
+#include "mlp.h"
+
+#define SIDE 28
+#define HIDDEN 128
+#define CLASSES 10
+#define RATE 1e-3
+
+/* Steps between two looks at the queue, the memory and the progress bar. */
+#define TICK_STEPS 100
+/* The first step takes what all later ones reuse. */
+#define STEADY_STEP 2
+
+double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Data ---- */
+
+/* Pictures on the device: f32 in 0..1, and for each 1 at its class. */
+struct set {
+	int64_t count;
+	struct kiln_tensor *images;  /* f32 [count, pixels] */
+	struct kiln_tensor *labels;  /* u8 [count, 1] */
+	struct kiln_tensor *one_hot; /* f32 [count, CLASSES] */
+};
+
+static void set_free(struct set *set)
+{
+	kiln_tensor_clear(&set->images);
+	kiln_tensor_clear(&set->labels);
+	kiln_tensor_clear(&set->one_hot);
+}
+
+static enum kiln_status make_one_hot(struct set *set,
+				     struct kiln_device *device)
+{
+	TRY(kiln_arange(&set->one_hot, device, KILN_U8, 0, CLASSES, 1));
+	TRY(kiln_equal(&set->one_hot, set->labels, set->one_hot, KILN_BOOL));
+	return kiln_cast(&set->one_hot, set->one_hot, KILN_F32);
+}
+
+static enum kiln_status set_upload(struct set *set, struct kiln_device *device,
+				   const struct idx_set *idx)
+{
+	const int64_t image_shape[] = { idx->count, idx->pixels };
+	const int64_t label_shape[] = { idx->count, 1 };
+
+	set->count = idx->count;
+	TRY(kiln_tensor_from_data(&set->images, device, KILN_U8, 2, image_shape,
+				  idx->images,
+				  (size_t)(idx->count * idx->pixels)));
+	TRY(kiln_cast(&set->images, set->images, KILN_F32));
+	TRY(kiln_div_scalar(&set->images, set->images, kiln_float(255)));
+	TRY(kiln_tensor_from_data(&set->labels, device, KILN_U8, 2, label_shape,
+				  idx->labels, (size_t)idx->count));
+	return make_one_hot(set, device);
+}
+
+/* 0, or -1 where a file is bad and the reason is told already. */
+static int set_load(struct set *set, struct kiln_device *device,
+		    const char *dir, const char *name, enum kiln_status *status)
+{
+	const struct idx_form form = { SIDE, SIDE, CLASSES };
+	struct idx_set idx;
+
+	if (idx_load(&idx, dir, name, &form))
+		return -1;
+	*status = set_upload(set, device, &idx);
+	idx_free(&idx);
+	return 0;
+}
+
+/* ---- Shuffling ---- */
+
+/* splitmix64: a counter, mixed. */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15u;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* Fisher and Yates's shuffle; the bias of the remainder is below 2^-47. */
+static void shuffle(int32_t *order, int64_t count, uint64_t *state)
+{
+	for (int64_t i = 0; i < count; i++)
+		order[i] = (int32_t)i;
+	for (int64_t i = count - 1; i > 0; i--) {
+		int64_t j = (int64_t)(next_random(state) % (uint64_t)(i + 1));
+		int32_t kept = order[i];
+
+		order[i] = order[j];
+		order[j] = kept;
+	}
+}
+
+/* ---- Training ---- */
+
+struct job {
+	const struct options *options;
+	struct kiln_device *device;
+	struct set train, test;
+	struct mlp mlp;
+	int32_t *host_order;
+	struct kiln_tensor *order; /* of this epoch, i32 [train.count] */
+	struct kiln_tensor *x, *y; /* the batch */
+	uint64_t random;
+	struct result result;
+};
+
+static enum kiln_status new_order(struct job *job)
+{
+	int64_t count = job->train.count;
+
+	shuffle(job->host_order, count, &job->random);
+	kiln_tensor_clear(&job->order);
+	return kiln_tensor_from_data(&job->order, job->device, KILN_I32, 1,
+				     &count, job->host_order,
+				     (size_t)count * sizeof(int32_t));
+}
+
+/* Rows start.. of the shuffled set; the last batch may be shorter. */
+static enum kiln_status take_batch(struct job *job, int64_t start)
+{
+	const struct kiln_slice range = { start, start + job->options->batch,
+					  1 };
+	struct kiln_tensor *rows = KILN_TENSOR_NONE;
+	enum kiln_status status;
+
+	status = kiln_slice(&rows, job->order, 1, &range);
+	if (!status)
+		status = kiln_select(&job->x, job->train.images, 0, rows);
+	if (!status)
+		status = kiln_select(&job->y, job->train.one_hot, 0, rows);
+	kiln_tensor_clear(&rows);
+	return status;
+}
+
+static void drop_batch(struct job *job)
+{
+	kiln_tensor_clear(&job->x);
+	kiln_tensor_clear(&job->y);
+}
+
+/* Notes the memory in use at the steady step and compares with it later. */
+static enum kiln_status watch_memory(struct job *job)
+{
+	struct result *r = &job->result;
+	struct kiln_memory_usage usage = { .struct_size = sizeof(usage) };
+	bool available;
+
+	TRY(kiln_memory_usage(job->device, &usage, &available));
+	if (r->steps < STEADY_STEP || !available)
+		return KILN_OK;
+	if (!r->reserved_bytes) {
+		r->live_bytes = usage.live_bytes;
+		r->reserved_bytes = usage.reserved_bytes;
+	}
+	if (usage.live_bytes > r->live_bytes ||
+	    usage.reserved_bytes > r->reserved_bytes) {
+		r->grown_step = r->grown_step ? r->grown_step : r->steps;
+		r->grown_live_bytes = usage.live_bytes;
+		r->grown_reserved_bytes = usage.reserved_bytes;
+	}
+	return KILN_OK;
+}
+
+/* Between two steps: lets the queue run empty, looks around. */
+static enum kiln_status tick(struct job *job)
+{
+	TRY(kiln_device_sync(job->device));
+	TRY(watch_memory(job));
+	progress_draw(job->options, &job->result, job->train.count);
+	return KILN_OK;
+}
+
+static bool wants_loss(const struct job *job)
+{
+	return progress_shown(job->options) &&
+	       (job->result.steps + 1) % TICK_STEPS == 0;
+}
+
+static enum kiln_status step(struct job *job, int64_t start)
+{
+	TRY(take_batch(job, start));
+	TRY(mlp_forward(&job->mlp, job->x));
+	if (wants_loss(job))
+		TRY(mlp_loss(&job->mlp, job->y, &job->result.loss));
+	TRY(mlp_learn(&job->mlp, job->x, job->y));
+	drop_batch(job);
+	job->result.steps++;
+	return KILN_OK;
+}
+
+static bool is_finished(const struct job *job)
+{
+	int64_t limit = job->options->steps;
+
+	return limit && job->result.steps >= limit;
+}
+
+static enum kiln_status train_epoch(struct job *job)
+{
+	struct result *r = &job->result;
+	double begin = now_seconds();
+	int64_t at;
+
+	TRY(new_order(job));
+	for (at = 0; at < job->train.count && !is_finished(job);
+	     at += job->options->batch) {
+		TRY(step(job, at));
+		if (r->steps % TICK_STEPS == 0 || r->steps == STEADY_STEP)
+			TRY(tick(job));
+	}
+	TRY(kiln_device_sync(job->device));
+	TRY(watch_memory(job));
+	r->images += at < job->train.count ? at : job->train.count;
+	r->epoch_seconds = now_seconds() - begin;
+	if (r->epochs == 0 || r->epoch_seconds < r->best_epoch_seconds)
+		r->best_epoch_seconds = r->epoch_seconds;
+	r->epochs++;
+	return KILN_OK;
+}
+
+static enum kiln_status train(struct job *job)
+{
+	double begin = now_seconds();
+	enum kiln_status status = KILN_OK;
+
+	for (int i = 0; !status && i < job->options->epochs; i++)
+		if (!is_finished(job))
+			status = train_epoch(job);
+	job->result.seconds = now_seconds() - begin;
+	progress_end(job->options);
+	return status;
+}
+
+/* ---- Testing ---- */
+
+static enum kiln_status count_hits(struct job *job, struct kiln_tensor **hits)
+{
+	TRY(mlp_forward(&job->mlp, job->test.images));
+	TRY(kiln_argmax(hits, job->mlp.z, 1, KILN_U8));
+	TRY(kiln_equal(hits, *hits, job->test.labels, KILN_BOOL));
+	TRY(kiln_cast(hits, *hits, KILN_I32));
+	return kiln_sum(hits, *hits);
+}
+
+static enum kiln_status test(struct job *job)
+{
+	struct kiln_tensor *hits = KILN_TENSOR_NONE;
+	enum kiln_status status = count_hits(job, &hits);
+	int32_t count = 0;
+
+	if (!status)
+		status = kiln_tensor_read(hits, &count, sizeof(count));
+	kiln_tensor_clear(&hits);
+	mlp_forget(&job->mlp);
+	job->result.accuracy = (double)count / (double)job->test.count;
+	return status;
+}
+
+/* ---- All of it ---- */
+
+static enum kiln_status run(struct job *job)
+{
+	uint64_t *sum = &job->result.checksum;
+
+	TRY(kiln_device_seed(job->device, job->options->seed));
+	TRY(mlp_create(&job->mlp, job->device, SIDE * SIDE, HIDDEN, CLASSES,
+		       RATE));
+	TRY(kiln_device_sync(job->device));
+	TRY(train(job));
+	TRY(mlp_checksum(&job->mlp, sum));
+	return test(job);
+}
+
+static int load(struct job *job)
+{
+	const char *dir = job->options->data;
+	enum kiln_status status = KILN_OK;
+
+	if (set_load(&job->train, job->device, dir, "train", &status))
+		return EXIT_FAILURE;
+	if (!status &&
+	    set_load(&job->test, job->device, dir, "t10k", &status))
+		return EXIT_FAILURE;
+	if (status)
+		return tell_error(status);
+	job->host_order = malloc((size_t)job->train.count * sizeof(int32_t));
+	if (!job->host_order) {
+		fprintf(stderr, "fashion: out of memory\n");
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+static void job_free(struct job *job)
+{
+	drop_batch(job);
+	mlp_free(&job->mlp);
+	kiln_tensor_clear(&job->order);
+	set_free(&job->train);
+	set_free(&job->test);
+	free(job->host_order);
+}
+
+static int work(struct job *job)
+{
+	enum kiln_status status;
+	int code = load(job);
+
+	if (code)
+		return code;
+	status = run(job);
+	if (status)
+		return tell_error(status);
+	return report(job->options, &job->result, job->device);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct job job = { .options = &options };
+	enum kiln_status status;
+	int code = options_parse(&options, argc, argv);
+
+	if (code >= 0)
+		return code;
+	job.random = options.seed;
+	status = kiln_device_open(&job.device, options.device);
+	if (status == KILN_ERR_SELECTOR || status == KILN_ERR_NO_DEVICE) {
+		tell_error(status);
+		return EXIT_USAGE;
+	}
+	code = status ? tell_error(status) : work(&job);
+	job_free(&job);
+	kiln_device_release(job.device);
+	return code;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mlp.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BETA1 0.9
+#define BETA2 0.999
+#define EPSILON 1e-8
+
+/* ---- Parameters ---- */
+
+static enum kiln_status make_group(struct mlp_group *group,
+				   struct kiln_device *device, int rank,
+				   const int64_t *shape)
+{
+	TRY(kiln_zeros(&group->first, device, KILN_F32, rank, shape));
+	return kiln_zeros(&group->second, device, KILN_F32, rank, shape);
+}
+
+static void free_group(struct mlp_group *group)
+{
+	kiln_tensor_clear(&group->value);
+	kiln_tensor_clear(&group->first);
+	kiln_tensor_clear(&group->second);
+}
+
+/* Uniform in +-1/sqrt(fan_in). */
+static enum kiln_status make_uniform(struct kiln_tensor **out,
+				     struct kiln_device *device, int rank,
+				     const int64_t *shape, int64_t fan_in)
+{
+	double bound = 1 / sqrt((double)fan_in);
+	struct kiln_distribution uniform = { KILN_RANDOM_UNIFORM, -bound,
+					     bound };
+
+	return kiln_random(out, device, KILN_F32, rank, shape, uniform);
+}
+
+static enum kiln_status make_rest(struct mlp *mlp, struct kiln_device *device)
+{
+	int64_t total = mlp->hidden + mlp->hidden * mlp->classes + mlp->classes;
+	int64_t after = total - mlp->hidden;
+	struct kiln_tensor *parts[2] = { KILN_TENSOR_NONE, KILN_TENSOR_NONE };
+	enum kiln_status status;
+
+	status = make_uniform(&parts[0], device, 1, &mlp->hidden, mlp->inputs);
+	if (!status)
+		status = make_uniform(&parts[1], device, 1, &after,
+				      mlp->hidden);
+	if (!status)
+		status = kiln_cat(&mlp->rest.value, 2, parts, 0);
+	kiln_tensor_clear(&parts[0]);
+	kiln_tensor_clear(&parts[1]);
+	if (status)
+		return status;
+	return make_group(&mlp->rest, device, 1, &total);
+}
+
+enum kiln_status mlp_create(struct mlp *mlp, struct kiln_device *device,
+			    int64_t inputs, int64_t hidden, int64_t classes,
+			    double rate)
+{
+	const int64_t shape[] = { inputs, hidden };
+
+	memset(mlp, 0, sizeof(*mlp));
+	mlp->inputs = inputs;
+	mlp->hidden = hidden;
+	mlp->classes = classes;
+	mlp->rate = rate;
+	TRY(make_uniform(&mlp->w1.value, device, 2, shape, inputs));
+	TRY(make_group(&mlp->w1, device, 2, shape));
+	return make_rest(mlp, device);
+}
+
+static enum kiln_status view_part(struct kiln_tensor **out,
+				  const struct mlp *mlp, int64_t start,
+				  int64_t end)
+{
+	const struct kiln_slice part = { start, end, 1 };
+
+	return kiln_slice(out, mlp->rest.value, 1, &part);
+}
+
+/*
+ * The views are taken anew in each step and dropped before Adam moves the
+ * parameters: an op writes in place only where nobody else looks.
+ */
+static enum kiln_status view_rest(struct mlp *mlp)
+{
+	const int64_t w2_shape[] = { mlp->hidden, mlp->classes };
+	int64_t w2_start = mlp->hidden;
+	int64_t b2_start = w2_start + mlp->hidden * mlp->classes;
+
+	TRY(view_part(&mlp->b1, mlp, 0, w2_start));
+	TRY(view_part(&mlp->w2, mlp, w2_start, b2_start));
+	TRY(kiln_reshape(&mlp->w2, mlp->w2, 2, w2_shape));
+	return view_part(&mlp->b2, mlp, b2_start, KILN_SLICE_END);
+}
+
+/* ---- Forward ---- */
+
+enum kiln_status mlp_forward(struct mlp *mlp, struct kiln_tensor *x)
+{
+	TRY(view_rest(mlp));
+	TRY(kiln_matmul(&mlp->h, x, mlp->w1.value));
+	TRY(kiln_add(&mlp->h, mlp->h, mlp->b1));
+	TRY(kiln_relu(&mlp->h, mlp->h));
+	TRY(kiln_matmul(&mlp->z, mlp->h, mlp->w2));
+	return kiln_add(&mlp->z, mlp->z, mlp->b2);
+}
+
+static enum kiln_status loss_tensor(struct kiln_tensor **out,
+				    const struct mlp *mlp,
+				    struct kiln_tensor *one_hot)
+{
+	double rows = (double)kiln_tensor_shape(one_hot)[0];
+
+	TRY(kiln_log_softmax(out, mlp->z, 1));
+	TRY(kiln_mul(out, *out, one_hot));
+	TRY(kiln_sum(out, *out));
+	return kiln_mul_scalar(out, *out, kiln_float(-1 / rows));
+}
+
+enum kiln_status mlp_loss(struct mlp *mlp, struct kiln_tensor *one_hot,
+			  float *loss)
+{
+	struct kiln_tensor *mean = KILN_TENSOR_NONE;
+	enum kiln_status status = loss_tensor(&mean, mlp, one_hot);
+
+	if (!status)
+		status = kiln_tensor_read(mean, loss, sizeof(*loss));
+	kiln_tensor_clear(&mean);
+	return status;
+}
+
+void mlp_forget(struct mlp *mlp)
+{
+	kiln_tensor_clear(&mlp->b1);
+	kiln_tensor_clear(&mlp->w2);
+	kiln_tensor_clear(&mlp->b2);
+	kiln_tensor_clear(&mlp->h);
+	kiln_tensor_clear(&mlp->z);
+}
+
+/* ---- Backward ---- */
+
+/* Gradients, and a place for views on the way. */
+struct grads {
+	struct kiln_tensor *w1, *b1, *w2, *b2, *rest, *view;
+};
+
+static void free_grads(struct grads *g)
+{
+	kiln_tensor_clear(&g->w1);
+	kiln_tensor_clear(&g->b1);
+	kiln_tensor_clear(&g->w2);
+	kiln_tensor_clear(&g->b2);
+	kiln_tensor_clear(&g->rest);
+	kiln_tensor_clear(&g->view);
+}
+
+/* out = lhs^T rhs */
+static enum kiln_status matmul_tn(struct kiln_tensor **out, struct grads *g,
+				  struct kiln_tensor *lhs,
+				  struct kiln_tensor *rhs)
+{
+	TRY(kiln_transpose(&g->view, lhs));
+	TRY(kiln_matmul(out, g->view, rhs));
+	kiln_tensor_clear(&g->view);
+	return KILN_OK;
+}
+
+/* From the scores down; z becomes its own gradient, then h does. */
+static enum kiln_status backward(struct mlp *mlp, struct grads *g,
+				 struct kiln_tensor *x,
+				 struct kiln_tensor *one_hot)
+{
+	double rows = (double)kiln_tensor_shape(x)[0];
+	struct kiln_tensor **dh = &g->view;
+
+	TRY(kiln_softmax(&mlp->z, mlp->z, 1));
+	TRY(kiln_sub(&mlp->z, mlp->z, one_hot));
+	TRY(kiln_mul_scalar(&mlp->z, mlp->z, kiln_float(1 / rows)));
+	TRY(matmul_tn(&g->w2, g, mlp->h, mlp->z));
+	TRY(kiln_sum_dim(&g->b2, mlp->z, 0));
+	TRY(kiln_transpose(dh, mlp->w2));
+	TRY(kiln_matmul(dh, mlp->z, *dh));
+	TRY(kiln_relu_backward(&mlp->h, mlp->h, *dh));
+	kiln_tensor_clear(dh);
+	TRY(kiln_sum_dim(&g->b1, mlp->h, 0));
+	return matmul_tn(&g->w1, g, x, mlp->h);
+}
+
+/* One flat gradient in the order of the flat parameters. */
+static enum kiln_status join_rest(const struct mlp *mlp, struct grads *g)
+{
+	int64_t w2_count = mlp->hidden * mlp->classes;
+	struct kiln_tensor *parts[3];
+
+	TRY(kiln_reshape(&g->b1, g->b1, 1, &mlp->hidden));
+	TRY(kiln_reshape(&g->w2, g->w2, 1, &w2_count));
+	TRY(kiln_reshape(&g->b2, g->b2, 1, &mlp->classes));
+	parts[0] = g->b1;
+	parts[1] = g->w2;
+	parts[2] = g->b2;
+	return kiln_cat(&g->rest, 3, parts, 0);
+}
+
+/* ---- Adam ---- */
+
+/*
+ * The running means are kept as plain weighted sums, which spares an op each;
+ * the missing factors and the bias corrections are numbers of the step:
+ *
+ *   rate * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps)
+ *     = scale * first / (sqrt(second) + epsilon)
+ */
+struct adam_step {
+	double scale, epsilon;
+};
+
+static struct adam_step adam_step(const struct mlp *mlp)
+{
+	double t = (double)mlp->steps;
+	double first = (1 - BETA1) / (1 - pow(BETA1, t));
+	double second = sqrt((1 - BETA2) / (1 - pow(BETA2, t)));
+
+	return (struct adam_step){ mlp->rate * first / second,
+				   EPSILON / second };
+}
+
+static enum kiln_status adam(struct mlp_group *group, struct kiln_tensor **grad,
+			     struct adam_step step)
+{
+	TRY(kiln_mul_scalar(&group->first, group->first, kiln_float(BETA1)));
+	TRY(kiln_add(&group->first, group->first, *grad));
+	TRY(kiln_square(grad, *grad));
+	TRY(kiln_mul_scalar(&group->second, group->second, kiln_float(BETA2)));
+	TRY(kiln_add(&group->second, group->second, *grad));
+	TRY(kiln_sqrt(grad, group->second));
+	TRY(kiln_add_scalar(grad, *grad, kiln_float(step.epsilon)));
+	TRY(kiln_div(grad, group->first, *grad));
+	TRY(kiln_mul_scalar(grad, *grad, kiln_float(step.scale)));
+	return kiln_sub(&group->value, group->value, *grad);
+}
+
+static enum kiln_status learn(struct mlp *mlp, struct grads *g,
+			      struct kiln_tensor *x,
+			      struct kiln_tensor *one_hot)
+{
+	struct adam_step step;
+
+	TRY(backward(mlp, g, x, one_hot));
+	TRY(join_rest(mlp, g));
+	mlp_forget(mlp);
+	mlp->steps++;
+	step = adam_step(mlp);
+	TRY(adam(&mlp->w1, &g->w1, step));
+	return adam(&mlp->rest, &g->rest, step);
+}
+
+enum kiln_status mlp_learn(struct mlp *mlp, struct kiln_tensor *x,
+			   struct kiln_tensor *one_hot)
+{
+	struct grads g = { 0 };
+	enum kiln_status status = learn(mlp, &g, x, one_hot);
+
+	free_grads(&g);
+	return status;
+}
+
+/* ---- The rest ---- */
+
+static enum kiln_status add_to_sum(uint64_t *sum, struct kiln_tensor *tensor)
+{
+	size_t bytes = kiln_tensor_size_bytes(tensor);
+	unsigned char *data = malloc(bytes);
+	enum kiln_status status = KILN_ERR_NO_MEMORY;
+
+	if (data)
+		status = kiln_tensor_read(tensor, data, bytes);
+	for (size_t i = 0; !status && i < bytes; i++)
+		*sum = (*sum ^ data[i]) * 0x100000001b3u; /* FNV-1a */
+	free(data);
+	return status;
+}
+
+enum kiln_status mlp_checksum(const struct mlp *mlp, uint64_t *sum)
+{
+	*sum = 0xcbf29ce484222325u;
+	TRY(add_to_sum(sum, mlp->w1.value));
+	return add_to_sum(sum, mlp->rest.value);
+}
+
+void mlp_free(struct mlp *mlp)
+{
+	mlp_forget(mlp);
+	free_group(&mlp->w1);
+	free_group(&mlp->rest);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXAMPLES_MLP_H
+#define EXAMPLES_MLP_H
+
+#include <stdint.h>
+
+#include <kiln/kiln.h>
+
+/* Passes a failure on to the caller. */
+#define TRY(call)                                                              \
+	do {                                                                   \
+		enum kiln_status try_ = (call);                                \
+		if (try_)                                                      \
+			return try_;                                           \
+	} while (0)
+
+/* Parameters that Adam moves together, with its two running means. */
+struct mlp_group {
+	struct kiln_tensor *value;
+	struct kiln_tensor *first;  /* of the gradients, over 1 - BETA1 */
+	struct kiln_tensor *second; /* of their squares, over 1 - BETA2 */
+};
+
+/*
+ * x -> relu(x W1 + b1) W2 + b2. The large W1 is a group of its own; the rest
+ * lies in one flat tensor, b1 W2 b2, of which views are taken.
+ */
+struct mlp {
+	int64_t inputs, hidden, classes;
+	double rate;
+	int64_t steps; /* taken so far */
+	struct mlp_group w1, rest;
+	/* Of the latest forward pass. */
+	struct kiln_tensor *b1, *w2, *b2, *h, *z;
+};
+
+/* Random parameters from the device's seed. */
+enum kiln_status mlp_create(struct mlp *mlp, struct kiln_device *device,
+			    int64_t inputs, int64_t hidden, int64_t classes,
+			    double rate);
+
+/* Leaves the scores of the rows of x in mlp->z. */
+enum kiln_status mlp_forward(struct mlp *mlp, struct kiln_tensor *x);
+
+/* Mean cross-entropy of the latest forward pass; waits for it. */
+enum kiln_status mlp_loss(struct mlp *mlp, struct kiln_tensor *one_hot,
+			  float *loss);
+
+/* Backward pass of the latest forward pass and one step of Adam. */
+enum kiln_status mlp_learn(struct mlp *mlp, struct kiln_tensor *x,
+			   struct kiln_tensor *one_hot);
+
+/* A number that depends on every bit of the parameters. */
+enum kiln_status mlp_checksum(const struct mlp *mlp, uint64_t *sum);
+
+/* Drops what the latest forward pass left. */
+void mlp_forget(struct mlp *mlp);
+
+void mlp_free(struct mlp *mlp);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILN_DEVICE_H
+#define KILN_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/dtype.h>
+#include <kiln/export.h>
+#include <kiln/status.h>
+
+KILN_BEGIN_DECLS
+
+/*
+ * A device: the memory, the queues and the kernels of one compute resource.
+ * Handles are reference-counted; two opens of the same resource give the same
+ * object. All functions here are thread-safe.
+ */
+struct kiln_device;
+
+/* Kinds of device; a bit each, for filters. */
+enum kiln_device_type {
+	KILN_DEVICE_CPU = 1,
+	KILN_DEVICE_NULL = 2,
+	KILN_DEVICE_CUDA = 4,
+	KILN_DEVICE_VULKAN = 8,
+	KILN_DEVICE_ANY = 15
+};
+
+/**
+ * kiln_device_open - opens the device that a selector names
+ * @out: NULL or a live reference on entry; on success the new reference
+ * @selector: "auto", "cpu", "null"; NULL takes KILN_DEVICE from the
+ *            environment, or "auto" where that is unset
+ *
+ * "auto" prefers a GPU and falls back to the CPU. A selector that names an API
+ * never falls back to another.
+ *
+ * KILN_ERR_SELECTOR: the text is not a selector. KILN_ERR_NO_DEVICE: there is
+ * no such device; the message says why. KILN_ERR_OPTION: a KILN_ variable of
+ * the environment is malformed; the message quotes it. KILN_ERR_NO_MEMORY.
+ *
+ * Blocks while the device starts. See kiln(7) for the selectors.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_open(struct kiln_device **out, const char *selector);
+
+/** kiln_device_retain - one more reference; returns its argument. Not NULL. */
+KILN_API struct kiln_device *kiln_device_retain(struct kiln_device *device);
+
+/**
+ * kiln_device_release - gives one reference back; NULL is allowed
+ *
+ * Tensors and streams hold references of their own: the device closes with
+ * the last of them, after the work that is still queued. In a forked child
+ * this does nothing on an inherited handle.
+ */
+KILN_API void kiln_device_release(struct kiln_device *device);
+
+/** kiln_device_name - "cpu", "null", ...; valid while the device lives. */
+KILN_API const char *kiln_device_name(const struct kiln_device *device);
+
+/** kiln_device_selector - the selector that opens exactly this device. */
+KILN_API const char *kiln_device_selector(const struct kiln_device *device);
+
+/** kiln_device_type - the device's kind. */
+KILN_API enum kiln_device_type
+kiln_device_type(const struct kiln_device *device);
+
+/**
+ * kiln_device_equal - whether two handles name the same compute resource
+ *
+ * Cannot fail. Does not block.
+ */
+KILN_API bool kiln_device_equal(const struct kiln_device *a,
+				const struct kiln_device *b);
+
+/**
+ * kiln_device_count - number of devices of the given types
+ * @types: bits of enum kiln_device_type
+ *
+ * Opens nothing. Cannot fail.
+ */
+KILN_API size_t kiln_device_count(unsigned types);
+
+/* One row of a listing. Begins with its own size so that it may grow. */
+struct kiln_device_info {
+	size_t struct_size;          /* set by the caller: sizeof */
+	enum kiln_device_type type;
+	unsigned index;              /* among the devices of its type */
+	char selector[64];           /* opens it */
+	char name[64];
+	uint64_t memory_bytes;       /* 0 where unknown */
+};
+
+/**
+ * kiln_device_enumerate - lists devices without opening them
+ * @types: bits of enum kiln_device_type
+ * @infos: array of *count elements, each with struct_size set, or NULL
+ * @count: in: capacity; out: number of devices of those types
+ *
+ * Fills at most the given capacity; with infos NULL it only counts.
+ * KILN_ERR_INVALID: count is NULL or a struct_size is unknown.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_enumerate(unsigned types, struct kiln_device_info *infos,
+		      size_t *count);
+
+/**
+ * kiln_device_absent - why a driver offers no device
+ * @type: one device type
+ *
+ * Returns a text, or NULL where the driver has devices. The text is constant.
+ */
+KILN_API const char *kiln_device_absent(enum kiln_device_type type);
+
+/**
+ * kiln_device_flush - hands queued work to the device without waiting
+ *
+ * All streams of the device. KILN_ERR_POISONED: the calling thread's stream
+ * is poisoned. KILN_ERR_DEVICE_LOST. KILN_ERR_FORKED. KILN_ERR_INVALID: NULL.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_flush(struct kiln_device *device);
+
+/**
+ * kiln_device_sync - waits until all queued work of all streams is done
+ *
+ * Reports the error of the calling thread's stream, once; errors of other
+ * streams stay theirs. Statuses: that error, KILN_ERR_DEVICE_LOST,
+ * KILN_ERR_FORKED, KILN_ERR_INVALID. Blocks.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_sync(struct kiln_device *device);
+
+/**
+ * kiln_device_seed - seeds the device's random numbers
+ *
+ * Random tensors made after it depend on the seed and on the order of the
+ * calls alone, on every driver and for any number of workers.
+ * KILN_ERR_INVALID, KILN_ERR_FORKED. Does not block.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_seed(struct kiln_device *device, uint64_t seed);
+
+/**
+ * kiln_device_dtype_usage - what the device can do with a dtype
+ *
+ * Bits of enum kiln_dtype_usage; 0 for a value outside the table. Cannot fail.
+ */
+KILN_API unsigned kiln_device_dtype_usage(const struct kiln_device *device,
+					  enum kiln_dtype dtype);
+
+/** kiln_device_supports_dtype - storage and arithmetic both. Cannot fail. */
+KILN_API bool kiln_device_supports_dtype(const struct kiln_device *device,
+					 enum kiln_dtype dtype);
+
+/* Value of a settings field that keeps the device's own default. */
+#define KILN_DTYPE_DEFAULT (-1)
+
+/* Defaults for new tensors; each field a dtype or KILN_DTYPE_DEFAULT. */
+struct kiln_settings {
+	size_t struct_size;
+	int float_dtype;
+	int int_dtype;
+	int bool_dtype;
+};
+
+#define KILN_SETTINGS_INIT                                                     \
+	{ sizeof(struct kiln_settings), KILN_DTYPE_DEFAULT,                    \
+	  KILN_DTYPE_DEFAULT, KILN_DTYPE_DEFAULT }
+
+/**
+ * kiln_device_configure - fixes the device's default dtypes
+ *
+ * Works once, before the first tensor operation on the device. Fields left at
+ * KILN_DTYPE_DEFAULT keep the device's own.
+ * KILN_ERR_UNSUPPORTED_DTYPE: the device lacks a dtype; settings stay open.
+ * This is told before KILN_ERR_ALREADY_INITIALIZED: the settings are fixed.
+ * KILN_ERR_DTYPE: a field of the wrong class. KILN_ERR_INVALID.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_configure(struct kiln_device *device,
+		      const struct kiln_settings *settings);
+
+/**
+ * kiln_device_settings - reads the defaults in force; fixes nothing
+ *
+ * settings->struct_size must be set. KILN_ERR_INVALID otherwise.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_settings(const struct kiln_device *device,
+		     struct kiln_settings *settings);
+
+/**
+ * kiln_device_workers - number of threads that run the device's kernels
+ *
+ * 0 where the device has none of the host's. Cannot fail.
+ */
+KILN_API unsigned kiln_device_workers(const struct kiln_device *device);
+
+/**
+ * kiln_device_describe - one line on how the device was set up
+ *
+ * For the CPU: instruction-set level, number of workers and why that number.
+ * Valid while the device lives. Cannot fail.
+ */
+KILN_API const char *kiln_device_describe(const struct kiln_device *device);
+
+KILN_END_DECLS
+
+#endif

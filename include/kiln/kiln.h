@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+/* The whole public interface. */
+#include <kiln/device.h>
+#include <kiln/dtype.h>
+#include <kiln/export.h>
+#include <kiln/memory.h>
+#include <kiln/ops.h>
+#include <kiln/pool.h>
+#include <kiln/status.h>
+#include <kiln/stream.h>
+#include <kiln/tensor.h>
+#include <kiln/version.h>
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILN_STREAM_H
+#define KILN_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kiln/device.h>
+#include <kiln/export.h>
+#include <kiln/status.h>
+
+KILN_BEGIN_DECLS
+
+/*
+ * A stream: an ordered queue of work on a device. Every thread has one of its
+ * own per device; an op goes to the calling thread's current stream. Using a
+ * tensor on another stream than the one that writes it orders the two by
+ * itself. Handles are reference-counted and thread-safe.
+ */
+struct kiln_stream;
+
+/**
+ * kiln_stream_create - a new stream, in addition to the threads' own
+ * @out: NULL or a live reference on entry
+ *
+ * KILN_ERR_INVALID, KILN_ERR_FORKED, KILN_ERR_NO_MEMORY,
+ * KILN_ERR_LIMIT: too many streams on the device.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_create(struct kiln_stream **out, struct kiln_device *device);
+
+/** kiln_stream_retain - one more reference; returns its argument. Not NULL. */
+KILN_API struct kiln_stream *kiln_stream_retain(struct kiln_stream *stream);
+
+/**
+ * kiln_stream_release - gives one reference back; NULL is allowed
+ *
+ * Work in flight goes on; nothing is waited for.
+ */
+KILN_API void kiln_stream_release(struct kiln_stream *stream);
+
+/**
+ * kiln_stream_set_current - makes a stream the calling thread's current one
+ * @stream: a stream of the device, or NULL for the thread's own again
+ *
+ * The thread holds a reference until it sets another or ends.
+ * KILN_ERR_INVALID, KILN_ERR_DEVICE, KILN_ERR_FORKED.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_set_current(struct kiln_device *device, struct kiln_stream *stream);
+
+/**
+ * kiln_stream_current - a new reference to the calling thread's stream
+ * @out: NULL or a live reference on entry
+ *
+ * Makes the thread's own stream where it has none yet. Statuses as create.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_current(struct kiln_stream **out, struct kiln_device *device);
+
+/**
+ * kiln_stream_flush - hands the stream's queued work to the device
+ *
+ * Does not wait. KILN_ERR_POISONED, KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED,
+ * KILN_ERR_INVALID.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_flush(struct kiln_stream *stream);
+
+/**
+ * kiln_stream_sync - waits until the stream's queued work is done
+ *
+ * Returns the stream's error where one occurred and was not reported before;
+ * the message names op and value. A second call does not report it again.
+ * Also KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED, KILN_ERR_INVALID. Blocks.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_sync(struct kiln_stream *stream);
+
+/**
+ * kiln_stream_reset - makes a poisoned stream usable again
+ *
+ * Waits for its queued work. Tensors that failed stay failed: reading one
+ * gives KILN_ERR_DEPENDENCY. Right, and nothing, on a healthy stream.
+ * KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED, KILN_ERR_INVALID. Blocks.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_reset(struct kiln_stream *stream);
+
+/** kiln_stream_poisoned - whether the stream waits for a reset. */
+KILN_API bool kiln_stream_poisoned(const struct kiln_stream *stream);
+
+KILN_END_DECLS
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_REGISTRY_H
+#define KILNI_REGISTRY_H
+
+/* The op registry as C: ids, names and classes, all from ops.def. */
+
+enum kilni_op {
+#define KILNI_EW1(ID, name, classes, ulp, doc) KILNI_OP_##ID,
+#define KILNI_EW2(ID, name, classes, ulp, doc) KILNI_OP_##ID,
+#define KILNI_CMP(ID, name, classes, doc) KILNI_OP_##ID,
+#define KILNI_PRED(ID, name, classes, doc) KILNI_OP_##ID,
+#define KILNI_EWX(ID, name, classes, ulp, doc) KILNI_OP_##ID,
+#define KILNI_REDUCE(ID, name, classes, doc) KILNI_OP_##ID,
+#define KILNI_OTHER(ID, name, doc) KILNI_OP_##ID,
+#include "kernels/ops.def"
+	KILNI_OP_COUNT
+};
+
+/* Sets of dtype classes that an op takes, a bit per kiln_dtype_class. */
+enum kilni_classes {
+	KILNI_CLASSES_F = 1,
+	KILNI_CLASSES_I = 2 | 4,
+	KILNI_CLASSES_N = 1 | 2 | 4,
+	KILNI_CLASSES_B = 8,
+	KILNI_CLASSES_A = 15
+};
+
+enum kilni_op_form {
+	KILNI_FORM_EW1,
+	KILNI_FORM_EW2,
+	KILNI_FORM_CMP,
+	KILNI_FORM_PRED,
+	KILNI_FORM_EWX,
+	KILNI_FORM_REDUCE,
+	KILNI_FORM_OTHER
+};
+
+struct kilni_op_info {
+	const char *name;    /* as in kiln_<name> */
+	const char *doc;
+	enum kilni_op_form form;
+	unsigned classes;    /* enum kilni_classes */
+	double ulp;
+};
+
+/* Indexed by enum kilni_op. */
+extern const struct kilni_op_info kilni_ops[KILNI_OP_COUNT];
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/internal.h"
+
+#include <stdlib.h>
+
+/* Between host memory and tensors. */
+
+static enum kiln_status check_data(struct kiln_tensor *const *out,
+				   const struct kiln_device *device,
+				   enum kiln_dtype dtype, int rank,
+				   const int64_t *shape, const void *data,
+				   const char *fn, int64_t *count)
+{
+	KILNI_TRY(kilni_check_out(out, fn));
+	KILNI_CHECK_DEVICE(device, fn);
+	KILNI_TRY(kilni_check_dtype(fn, device, dtype, KILNI_CLASSES_A));
+	KILNI_TRY(kilni_shape_check(fn, rank, shape));
+	KILNI_TRY(kilni_shape_count(fn, rank, shape,
+				    kiln_dtype_size_bytes(dtype), count));
+	if (*count && !data)
+		return kilni_fail(KILN_ERR_INVALID, 0, "%s: data is NULL", fn);
+	return KILN_OK;
+}
+
+/* ---- foreign memory ---- */
+
+static enum kiln_status foreign_storage(struct kilni_storage **out,
+					struct kiln_device *device, void *data,
+					uint64_t bytes, unsigned flags)
+{
+	struct kilni_storage *storage = calloc(1, sizeof(*storage));
+
+	if (!storage)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for a tensor");
+	storage->refs = 1;
+	storage->flags = KILNI_STORAGE_FOREIGN;
+	if (!(flags & KILN_FOREIGN_WRITABLE))
+		storage->flags |= KILNI_STORAGE_READ_ONLY;
+	storage->device = kiln_device_retain(device);
+	storage->address = (uint64_t)(uintptr_t)data;
+	storage->bytes = bytes;
+	storage->data = data;
+	kilni_track_init(&storage->track);
+	*out = storage;
+	return KILN_OK;
+}
+
+/* A tensor over host memory that the device can read; arguments are good. */
+static enum kiln_status wrap(struct kiln_tensor **out,
+			     struct kiln_device *device, enum kiln_dtype dtype,
+			     int rank, const int64_t *shape, void *data,
+			     unsigned flags, kiln_deleter deleter, void *user)
+{
+	struct kiln_tensor model = { .dtype = (uint8_t)dtype,
+				     .device = device };
+	int64_t stride[KILN_RANK_MAX], bytes = kilni_size(&model);
+	enum kiln_status status;
+
+	for (int d = 0; d < rank; d++)
+		bytes *= shape[d];
+	KILNI_TRY(foreign_storage(&model.storage, device, data,
+				  (uint64_t)bytes, flags));
+	kilni_dense_strides(rank, shape, kilni_size(&model), stride);
+	status = kilni_tensor_view(out, &model, rank, shape, stride,
+				   model.storage->address);
+	if (status == KILN_OK) {
+		model.storage->deleter = deleter;
+		model.storage->user = user;
+	}
+	/* The view holds the storage now, or it ends here. */
+	kilni_storage_release(model.storage);
+	return status;
+}
+
+enum kiln_status kiln_tensor_from_foreign(
+	struct kiln_tensor **out, struct kiln_device *device,
+	enum kiln_dtype dtype, int rank, const int64_t *shape, void *data,
+	unsigned flags, kiln_deleter deleter, void *user)
+{
+	struct kiln_tensor *result;
+	int64_t count;
+
+	KILNI_TRY(check_data(out, device, dtype, rank, shape, data, __func__,
+			     &count));
+	if (flags & ~(unsigned)KILN_FOREIGN_WRITABLE)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: flags 0x%x are unknown", __func__,
+				  flags);
+	if ((uintptr_t)data % kiln_dtype_size_bytes(dtype))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: data %p is not aligned to %s", __func__,
+				  data, kiln_dtype_name(dtype));
+	if (!device->limits.host_visible)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "%s: %s cannot read host memory", __func__,
+				  device->selector);
+	kilni_device_fix_settings(device);
+	KILNI_TRY(wrap(&result, device, dtype, rank, shape, data, flags,
+		       deleter, user));
+	kilni_assign(out, result);
+	return KILN_OK;
+}
+
+/* ---- upload ---- */
+
+static void free_staging(void *data, void *user)
+{
+	(void)user;
+	free(data);
+}
+
+/*
+ * The slice may still be in use by earlier work of the stream; then the data
+ * travels through a copy that the stream makes in its turn.
+ */
+static enum kiln_status upload_staged(struct kiln_tensor *t, const void *data,
+				      size_t bytes)
+{
+	struct kiln_tensor *staging;
+	enum kiln_status status;
+	void *copy = malloc(bytes);
+
+	if (!copy)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "kiln_tensor_from_data: no memory to stage "
+				  "%zu bytes",
+				  bytes);
+	memcpy(copy, data, bytes);
+	status = wrap(&staging, t->device, kilni_dtype(t), t->rank, t->shape,
+		      copy, KILN_FOREIGN_READ_ONLY, free_staging, NULL);
+	if (status != KILN_OK) {
+		free(copy);
+		return status;
+	}
+	status = kilni_copy("kiln_tensor_from_data", t, staging);
+	kiln_tensor_release(staging);
+	return status;
+}
+
+static enum kiln_status upload_now(struct kiln_tensor *t,
+				   struct kilni_stream *stream,
+				   const void *data, size_t bytes)
+{
+	struct kilni_hw *hw = t->device->hw;
+
+	if (!kilni_stream_idle(stream))
+		KILNI_TRY(kilni_stream_finish(stream));
+	return hw->driver->memory->write(hw, t->address, data, bytes);
+}
+
+static enum kiln_status upload(struct kiln_tensor *t, const void *data,
+			       size_t bytes)
+{
+	struct kilni_stream *stream;
+
+	if (!bytes)
+		return KILN_OK;
+	KILNI_TRY(kilni_thread_stream(t->device, &stream));
+	if (kilni_stream_is_poisoned(stream))
+		return kilni_stream_drain(stream);
+	if (!kilni_stream_idle(stream) && t->device->limits.host_visible)
+		return upload_staged(t, data, bytes);
+	return upload_now(t, stream, data, bytes);
+}
+
+/* A copy of bool data in which everything but 0 is 1. */
+static enum kiln_status normalise(const void *data, size_t bytes, size_t size,
+				  void **out)
+{
+	uint8_t *bools = calloc(1, bytes);
+	const uint8_t *from = data;
+
+	if (!bools)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "kiln_tensor_from_data: no memory for %zu "
+				  "bytes",
+				  bytes);
+	for (size_t i = 0; i < bytes; i++)
+		if (from[i])
+			bools[i - i % size] = 1;
+	*out = bools;
+	return KILN_OK;
+}
+
+static enum kiln_status upload_dtype(struct kiln_tensor *t, const void *data,
+				     size_t bytes)
+{
+	enum kiln_status status;
+	void *bools;
+
+	if (!bytes || !kilni_is_class(kilni_dtype(t), KILNI_CLASSES_B))
+		return upload(t, data, bytes);
+	KILNI_TRY(normalise(data, bytes, (size_t)kilni_size(t), &bools));
+	status = upload(t, bools, bytes);
+	free(bools);
+	return status;
+}
+
+enum kiln_status kiln_tensor_from_data(struct kiln_tensor **out,
+				       struct kiln_device *device,
+				       enum kiln_dtype dtype, int rank,
+				       const int64_t *shape, const void *data,
+				       size_t bytes)
+{
+	struct kiln_tensor *result;
+	int64_t count;
+
+	KILNI_TRY(check_data(out, device, dtype, rank, shape, data, __func__,
+			     &count));
+	if (bytes != (size_t)count * kiln_dtype_size_bytes(dtype))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: %zu bytes for %lld elements of %s",
+				  __func__, bytes, (long long)count,
+				  kiln_dtype_name(dtype));
+	KILNI_TRY(kilni_tensor_create(&result, device, dtype, rank, shape));
+	return kilni_settle(out, result, upload_dtype(result, data, bytes));
+}
+
+/* ---- download ---- */
+
+static enum kiln_status read_dense(struct kiln_tensor *t, void *data,
+				   size_t bytes)
+{
+	struct kilni_hw *hw = t->device->hw;
+
+	KILNI_TRY(kilni_track_wait(&t->storage->track));
+	return hw->driver->memory->read(hw, data, t->address, bytes);
+}
+
+enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
+				  size_t bytes)
+{
+	struct kiln_tensor *dense;
+	enum kiln_status status;
+
+	KILNI_CHECK_TENSOR(tensor, __func__);
+	if (bytes != kiln_tensor_size_bytes(tensor) || (bytes && !data))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: data is %p, %zu bytes for a tensor of "
+				  "%zu",
+				  __func__, data, bytes,
+				  kiln_tensor_size_bytes(tensor));
+	if (!bytes)
+		return kilni_track_wait(&tensor->storage->track);
+	if (tensor->dense)
+		return read_dense(tensor, data, bytes);
+	/* A failed tensor is told as such, not as a failed copy. */
+	KILNI_TRY(kilni_track_wait(&tensor->storage->track));
+	KILNI_TRY(kilni_tensor_dense(&dense, tensor));
+	status = read_dense(dense, data, bytes);
+	kiln_tensor_release(dense);
+	return status;
+}
+
+enum kiln_status kiln_to_device(struct kiln_tensor **out,
+				struct kiln_tensor *tensor,
+				struct kiln_device *device)
+{
+	enum kiln_status status;
+	size_t bytes;
+	void *host;
+
+	KILNI_TRY(kilni_check_out(out, __func__));
+	KILNI_CHECK_TENSOR(tensor, __func__);
+	KILNI_CHECK_DEVICE(device, __func__);
+	if (tensor->device == device) {
+		kilni_assign(out, kiln_tensor_retain(tensor));
+		return KILN_OK;
+	}
+	bytes = kiln_tensor_size_bytes(tensor);
+	host = malloc(bytes ? bytes : 1);
+	if (!host)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "%s: no memory to stage %zu bytes", __func__,
+				  bytes);
+	status = kiln_tensor_read(tensor, host, bytes);
+	if (status == KILN_OK)
+		status = kiln_tensor_from_data(out, device,
+					       kilni_dtype(tensor),
+					       tensor->rank, tensor->shape,
+					       host, bytes);
+	free(host);
+	return status;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/internal.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- registry of open devices ---- */
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kiln_device *registry;
+static uint64_t next_id = 1;
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+static void lock_registry(void)
+{
+	pthread_mutex_lock(&registry_lock);
+}
+
+static void unlock_registry(void)
+{
+	pthread_mutex_unlock(&registry_lock);
+}
+
+static void start_registry(void)
+{
+	kilni_fork_watch();
+	/* So that the child of a fork never finds it held. */
+	pthread_atfork(lock_registry, unlock_registry, unlock_registry);
+}
+
+static bool is_own(const struct kiln_device *device)
+{
+	return device->object.epoch == kilni_fork_epoch;
+}
+
+static struct kiln_device *find_open(const struct kilni_driver *driver,
+				     unsigned index)
+{
+	for (struct kiln_device *d = registry; d; d = d->next)
+		if (is_own(d) && d->hw->driver == driver &&
+		    d->hw->index == index)
+			return d;
+	return NULL;
+}
+
+void kilni_device_if_alive(uint64_t id,
+			   void (*fn)(struct kiln_device *device, void *arg),
+			   void *arg)
+{
+	lock_registry();
+	for (struct kiln_device *d = registry; d; d = d->next)
+		if (is_own(d) && d->id == id) {
+			fn(d, arg);
+			break;
+		}
+	unlock_registry();
+}
+
+/* ---- drivers and selectors ---- */
+
+static const struct kilni_driver *find_driver(const char *name, size_t length)
+{
+	for (size_t i = 0; kilni_drivers[i]; i++)
+		if (strlen(kilni_drivers[i]->name) == length &&
+		    !strncmp(kilni_drivers[i]->name, name, length))
+			return kilni_drivers[i];
+	return NULL;
+}
+
+static bool is_gpu(const struct kilni_driver *driver)
+{
+	return driver->type == KILN_DEVICE_CUDA ||
+	       driver->type == KILN_DEVICE_VULKAN;
+}
+
+/* A GPU, else the CPU; the null driver only by name. */
+static const struct kilni_driver *choose_driver(void)
+{
+	for (size_t i = 0; kilni_drivers[i]; i++)
+		if (is_gpu(kilni_drivers[i]) &&
+		    kilni_drivers[i]->driver->count())
+			return kilni_drivers[i];
+	return find_driver("cpu", 3);
+}
+
+/* Words that begin a selector, also where the build has no such driver. */
+static bool is_api(const char *name, size_t length)
+{
+	static const char *const apis[] = { "cpu",    "null", "cuda",
+					    "vulkan", "pci",  "uuid" };
+
+	for (size_t i = 0; i < KILNI_COUNTOF(apis); i++)
+		if (strlen(apis[i]) == length &&
+		    !strncmp(apis[i], name, length))
+			return true;
+	return false;
+}
+
+static enum kiln_status refuse_selector(const char *selector)
+{
+	return kilni_fail(KILN_ERR_SELECTOR, 0,
+			  "kiln_device_open: \"%.100s\" is no device selector",
+			  selector);
+}
+
+static enum kiln_status parse_index(const char *selector, const char *text,
+				    unsigned *index)
+{
+	char *end;
+	unsigned long value;
+
+	if (!isdigit((unsigned char)*text) || strlen(text) > 6)
+		return refuse_selector(selector);
+	value = strtoul(text, &end, 10);
+	if (*end)
+		return refuse_selector(selector);
+	*index = (unsigned)value;
+	return KILN_OK;
+}
+
+static enum kiln_status parse_selector(const char *selector,
+				       const struct kilni_driver **driver,
+				       unsigned *index)
+{
+	size_t length = strcspn(selector, ":");
+
+	*index = 0;
+	if (!strcmp(selector, "auto")) {
+		*driver = choose_driver();
+		if (*driver)
+			return KILN_OK;
+		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
+				  "kiln_device_open: \"auto\" finds no device");
+	}
+	if (!is_api(selector, length))
+		return refuse_selector(selector);
+	*driver = find_driver(selector, length);
+	if (!*driver)
+		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
+				  "kiln_device_open: \"%.100s\": this build "
+				  "has no driver for it",
+				  selector);
+	if (!selector[length])
+		return KILN_OK;
+	return parse_index(selector, selector + length + 1, index);
+}
+
+static enum kiln_status check_index(const struct kilni_driver *driver,
+				    unsigned index)
+{
+	const char *absent = driver->driver->absent();
+
+	if (absent)
+		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
+				  "kiln_device_open: %s: %s", driver->name,
+				  absent);
+	if (index < driver->driver->count())
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_NO_DEVICE, 0,
+			  "kiln_device_open: %s:%u: there are %zu", driver->name,
+			  index, driver->driver->count());
+}
+
+/* ---- open and close ---- */
+
+static void default_settings(struct kiln_settings *settings)
+{
+	settings->struct_size = sizeof(*settings);
+	settings->float_dtype = KILN_F32;
+	settings->int_dtype = KILN_I32;
+	settings->bool_dtype = KILN_BOOL;
+}
+
+static enum kiln_status create_device(const struct kilni_driver *driver,
+				      unsigned index,
+				      struct kiln_device **out)
+{
+	struct kiln_device *device = calloc(1, sizeof(*device));
+	enum kiln_status status;
+
+	if (!device)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "kiln_device_open: no memory");
+	kilni_object_init(&device->object, &kilni_device_kind);
+	status = driver->driver->open(index, &device->hw);
+	if (status != KILN_OK) {
+		free(device);
+		return status;
+	}
+	status = kilni_sched_create(&device->sched, device->hw);
+	if (status != KILN_OK) {
+		driver->device->close(device->hw);
+		free(device);
+		return status;
+	}
+	driver->memory->limits(device->hw, &device->limits);
+	snprintf(device->selector, sizeof(device->selector), "%s:%u",
+		 driver->name, index);
+	pthread_mutex_init(&device->lock, NULL);
+	default_settings(&device->settings);
+	*out = device;
+	return KILN_OK;
+}
+
+static void close_device(struct kiln_device *device)
+{
+	const struct kilni_driver *driver = device->hw->driver;
+
+	kilni_sched_destroy(device->sched);
+	driver->device->close(device->hw);
+	pthread_mutex_destroy(&device->lock);
+	device->object.ops = NULL;
+	free(device);
+}
+
+static enum kiln_status open_locked(const struct kilni_driver *driver,
+				    unsigned index, struct kiln_device **out)
+{
+	struct kiln_device *device = find_open(driver, index);
+
+	if (device) {
+		*out = kiln_device_retain(device);
+		return KILN_OK;
+	}
+	KILNI_TRY(create_device(driver, index, &device));
+	device->id = next_id++;
+	device->next = registry;
+	registry = device;
+	*out = device;
+	return KILN_OK;
+}
+
+enum kiln_status kiln_device_open(struct kiln_device **out,
+				  const char *selector)
+{
+	const struct kilni_driver *driver;
+	struct kiln_device *device, *old;
+	enum kiln_status status;
+	unsigned index;
+
+	if (!out)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_open: out is NULL");
+	pthread_once(&registry_once, start_registry);
+	KILNI_TRY(kilni_options_check());
+	KILNI_TRY(kilni_fault_from_environment());
+	if (!selector)
+		selector = kilni_option_text(KILNI_OPT_DEVICE);
+	KILNI_TRY(parse_selector(selector ? selector : "auto", &driver,
+				 &index));
+	KILNI_TRY(check_index(driver, index));
+	lock_registry();
+	status = open_locked(driver, index, &device);
+	unlock_registry();
+	if (status != KILN_OK)
+		return status;
+	old = *out;
+	*out = device;
+	kiln_device_release(old);
+	return KILN_OK;
+}
+
+struct kiln_device *kiln_device_retain(struct kiln_device *device)
+{
+	kilni_object_retain(&device->object);
+	return device;
+}
+
+static void unlink_device(struct kiln_device *device)
+{
+	struct kiln_device **link = &registry;
+
+	while (*link != device)
+		link = &(*link)->next;
+	*link = device->next;
+}
+
+void kiln_device_release(struct kiln_device *device)
+{
+	bool last;
+
+	if (!device || !is_own(device))
+		return;
+	/* Under the lock, so that no open finds a device that is closing. */
+	if (__atomic_load_n(&device->object.refs, __ATOMIC_ACQUIRE) > 1) {
+		int refs = __atomic_load_n(&device->object.refs,
+					   __ATOMIC_RELAXED);
+
+		while (refs > 1)
+			if (__atomic_compare_exchange_n(
+				    &device->object.refs, &refs, refs - 1,
+				    true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				return;
+	}
+	lock_registry();
+	last = kilni_object_drop(&device->object);
+	if (last)
+		unlink_device(device);
+	unlock_registry();
+	if (last)
+		close_device(device);
+}
+
+/* ---- what a device is ---- */
+
+const char *kiln_device_name(const struct kiln_device *device)
+{
+	return device->hw->driver->name;
+}
+
+const char *kiln_device_selector(const struct kiln_device *device)
+{
+	return device->selector;
+}
+
+enum kiln_device_type kiln_device_type(const struct kiln_device *device)
+{
+	return device->hw->driver->type;
+}
+
+bool kiln_device_equal(const struct kiln_device *a, const struct kiln_device *b)
+{
+	return a == b || (a && b && a->hw->driver == b->hw->driver &&
+			  a->hw->index == b->hw->index);
+}
+
+unsigned kiln_device_workers(const struct kiln_device *device)
+{
+	return device->hw->driver->device->workers(device->hw);
+}
+
+const char *kiln_device_describe(const struct kiln_device *device)
+{
+	return device->hw->driver->device->explain(device->hw);
+}
+
+unsigned kiln_device_dtype_usage(const struct kiln_device *device,
+				 enum kiln_dtype dtype)
+{
+	if (!kilni_is_dtype(dtype))
+		return 0;
+	return device->hw->driver->device->dtype_usage(device->hw, dtype);
+}
+
+bool kiln_device_supports_dtype(const struct kiln_device *device,
+				enum kiln_dtype dtype)
+{
+	unsigned needed = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+
+	return (kiln_device_dtype_usage(device, dtype) & needed) == needed;
+}
+
+/* ---- listing ---- */
+
+size_t kiln_device_count(unsigned types)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; kilni_drivers[i]; i++)
+		if (kilni_drivers[i]->type & types)
+			count += kilni_drivers[i]->driver->count();
+	return count;
+}
+
+static enum kiln_status fill_info(const struct kilni_driver *driver,
+				  unsigned index,
+				  struct kiln_device_info *info)
+{
+	struct kilni_hw_info hw = { .memory_bytes = 0 };
+
+	if (info->struct_size != sizeof(*info))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_enumerate: struct_size %zu is "
+				  "unknown",
+				  info->struct_size);
+	KILNI_TRY(driver->driver->describe(index, &hw));
+	info->type = driver->type;
+	info->index = index;
+	info->memory_bytes = hw.memory_bytes;
+	snprintf(info->selector, sizeof(info->selector), "%s:%u", driver->name,
+		 index);
+	snprintf(info->name, sizeof(info->name), "%s", hw.name);
+	return KILN_OK;
+}
+
+enum kiln_status kiln_device_enumerate(unsigned types,
+				       struct kiln_device_info *infos,
+				       size_t *count)
+{
+	size_t capacity, found = 0;
+
+	if (!count)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_enumerate: count is NULL");
+	capacity = infos ? *count : 0;
+	for (size_t i = 0; kilni_drivers[i]; i++) {
+		const struct kilni_driver *driver = kilni_drivers[i];
+
+		if (!(driver->type & types))
+			continue;
+		for (unsigned n = 0; n < driver->driver->count(); n++, found++)
+			if (found < capacity)
+				KILNI_TRY(fill_info(driver, n, &infos[found]));
+	}
+	*count = found;
+	return KILN_OK;
+}
+
+const char *kiln_device_absent(enum kiln_device_type type)
+{
+	for (size_t i = 0; kilni_drivers[i]; i++)
+		if (kilni_drivers[i]->type == type)
+			return kilni_drivers[i]->driver->absent();
+	return "this build has no such driver";
+}
+
+/* ---- work ---- */
+
+enum kiln_status kiln_device_flush(struct kiln_device *device)
+{
+	struct kilni_stream *stream;
+
+	KILNI_CHECK_DEVICE(device, __func__);
+	KILNI_TRY(kilni_thread_stream(device, &stream));
+	KILNI_TRY(kilni_stream_drain(stream));
+	return kilni_sched_drain(device->sched);
+}
+
+enum kiln_status kiln_device_sync(struct kiln_device *device)
+{
+	struct kilni_stream *stream;
+
+	KILNI_CHECK_DEVICE(device, __func__);
+	KILNI_TRY(kilni_thread_stream(device, &stream));
+	KILNI_TRY(kilni_sched_finish(device->sched));
+	return kilni_stream_finish(stream);
+}
+
+enum kiln_status kiln_device_seed(struct kiln_device *device, uint64_t seed)
+{
+	KILNI_CHECK_DEVICE(device, __func__);
+	pthread_mutex_lock(&device->lock);
+	device->seed = seed;
+	device->counter = 0;
+	pthread_mutex_unlock(&device->lock);
+	return KILN_OK;
+}
+
+void kilni_device_random(struct kiln_device *device, uint64_t blocks,
+			 uint64_t *seed, uint64_t *counter)
+{
+	pthread_mutex_lock(&device->lock);
+	*seed = device->seed;
+	*counter = device->counter;
+	device->counter += blocks;
+	pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- settings ---- */
+
+static enum kiln_status merge_setting(const struct kiln_device *device,
+				      int wanted, unsigned classes, int *field)
+{
+	if (wanted == KILN_DTYPE_DEFAULT)
+		return KILN_OK;
+	KILNI_TRY(kilni_check_dtype("kiln_device_configure", device,
+				    (enum kiln_dtype)wanted, classes));
+	*field = wanted;
+	return KILN_OK;
+}
+
+static enum kiln_status apply_settings(struct kiln_device *device,
+				       const struct kiln_settings *merged)
+{
+	int expected = 0;
+
+	if (!__atomic_compare_exchange_n(&device->settings_fixed, &expected, 1,
+					 false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		return kilni_fail(KILN_ERR_ALREADY_INITIALIZED, 0,
+				  "kiln_device_configure: the settings of %s "
+				  "are fixed",
+				  device->selector);
+	device->settings = *merged;
+	return KILN_OK;
+}
+
+enum kiln_status kiln_device_configure(struct kiln_device *device,
+				       const struct kiln_settings *settings)
+{
+	struct kiln_settings merged;
+	enum kiln_status status;
+
+	KILNI_CHECK_DEVICE(device, __func__);
+	if (!settings || settings->struct_size != sizeof(*settings))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_configure: settings are NULL "
+				  "or of unknown size");
+	default_settings(&merged);
+	KILNI_TRY(merge_setting(device, settings->float_dtype,
+				KILNI_CLASSES_F, &merged.float_dtype));
+	KILNI_TRY(merge_setting(device, settings->int_dtype, KILNI_CLASSES_I,
+				&merged.int_dtype));
+	KILNI_TRY(merge_setting(device, settings->bool_dtype, KILNI_CLASSES_B,
+				&merged.bool_dtype));
+	pthread_mutex_lock(&device->lock);
+	status = apply_settings(device, &merged);
+	pthread_mutex_unlock(&device->lock);
+	return status;
+}
+
+enum kiln_status kiln_device_settings(const struct kiln_device *device,
+				      struct kiln_settings *settings)
+{
+	KILNI_CHECK_DEVICE(device, __func__);
+	if (!settings || settings->struct_size != sizeof(*settings))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_settings: settings are NULL or "
+				  "of unknown size");
+	/* configure() may run beside; the mutex is not part of the value. */
+	pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&device->lock);
+	*settings = device->settings;
+	pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&device->lock);
+	return KILN_OK;
+}

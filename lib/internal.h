@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_LIB_INTERNAL_H
+#define KILNI_LIB_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <kiln/kiln.h>
+
+#include "base/base.h"
+#include "drivers/driver.h"
+#include "kernels/registry.h"
+#include "sched/sched.h"
+
+/* ---- objects ---- */
+
+/* What every handle begins with: its kind, references, and process. */
+struct kilni_object_ops {
+	const char *kind;
+};
+
+struct kilni_object {
+	const struct kilni_object_ops *ops;
+	int refs;
+	unsigned epoch;
+};
+
+extern const struct kilni_object_ops kilni_device_kind;
+extern const struct kilni_object_ops kilni_stream_kind;
+extern const struct kilni_object_ops kilni_tensor_kind;
+
+void kilni_object_init(struct kilni_object *object,
+		       const struct kilni_object_ops *ops);
+
+static inline void kilni_object_retain(struct kilni_object *object)
+{
+	__atomic_add_fetch(&object->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether that was the last reference; never in a forked child. */
+bool kilni_object_drop(struct kilni_object *object);
+
+/*
+ * The border check of every handle: not NULL, of the right kind, not
+ * inherited. fn and name are for the message.
+ */
+enum kiln_status kilni_object_refuse(const struct kilni_object *object,
+				     const struct kilni_object_ops *ops,
+				     const char *fn, const char *name);
+
+static inline enum kiln_status
+kilni_object_check(const void *handle, const struct kilni_object_ops *ops,
+		   const char *fn, const char *name)
+{
+	const struct kilni_object *object = handle;
+
+	if (KILNI_LIKELY(object && object->ops == ops &&
+			 object->epoch == kilni_fork_epoch))
+		return KILN_OK;
+	return kilni_object_refuse(object, ops, fn, name);
+}
+
+#define KILNI_CHECK_TENSOR(t, fn)                                              \
+	KILNI_TRY(kilni_object_check(t, &kilni_tensor_kind, fn, #t))
+#define KILNI_CHECK_DEVICE(d, fn)                                              \
+	KILNI_TRY(kilni_object_check(d, &kilni_device_kind, fn, #d))
+
+/* The place of a result: not NULL, holding NULL or a live tensor. */
+enum kiln_status kilni_check_out(struct kiln_tensor *const *out,
+				 const char *fn);
+
+/* ---- device ---- */
+
+struct kiln_device {
+	struct kilni_object object;
+	struct kiln_device *next;    /* in the registry */
+	uint64_t id;                 /* never reused in a process */
+	struct kilni_hw *hw;
+	struct kilni_sched *sched;
+	struct kilni_memory_limits limits;
+	char selector[64];
+
+	pthread_mutex_t lock;        /* of what follows */
+	struct kiln_settings settings;
+	int settings_fixed;          /* atomic */
+	uint64_t seed;
+	uint64_t counter;            /* of random blocks */
+};
+
+static inline struct kilni_pools *kilni_device_pools(struct kiln_device *device)
+{
+	return kilni_sched_pools(device->sched);
+}
+
+/* Runs fn on the device of that id where it is still open; see thread.c. */
+void kilni_device_if_alive(uint64_t id,
+			   void (*fn)(struct kiln_device *device, void *arg),
+			   void *arg);
+
+/* First tensor operation: settings are fixed from here on. */
+static inline void kilni_device_fix_settings(struct kiln_device *device)
+{
+	if (KILNI_UNLIKELY(!__atomic_load_n(&device->settings_fixed,
+					    __ATOMIC_RELAXED)))
+		__atomic_store_n(&device->settings_fixed, 1, __ATOMIC_RELAXED);
+}
+
+/* Takes blocks of the random counter. */
+void kilni_device_random(struct kiln_device *device, uint64_t blocks,
+			 uint64_t *seed, uint64_t *counter);
+
+/* ---- the calling thread's part of a device ---- */
+
+struct kilni_thread {
+	uint64_t device_id;
+	struct kilni_stream *own;     /* NULL until needed */
+	struct kiln_stream *current;  /* NULL: own; else a reference */
+	unsigned persistent;          /* depth of persistent scopes */
+};
+
+enum kiln_status kilni_thread_get(struct kiln_device *device,
+				  struct kilni_thread **out);
+enum kiln_status kilni_thread_stream(struct kiln_device *device,
+				     struct kilni_stream **out);
+
+/* ---- stream ---- */
+
+/* The public object of a stream's slot; made once per slot. */
+struct kiln_stream {
+	struct kilni_object object;
+	struct kiln_device *device;  /* held while there are references */
+	struct kilni_stream *slot;
+	bool thread_own;             /* the slot belongs to a thread */
+};
+
+/* ---- storage ---- */
+
+enum kilni_storage_flags {
+	KILNI_STORAGE_FOREIGN = 1,
+	KILNI_STORAGE_READ_ONLY = 2
+};
+
+struct kilni_storage {
+	int refs;
+	unsigned flags;
+	struct kiln_device *device;
+	uint64_t address, bytes;
+	struct kilni_track track;
+	struct kilni_slice slice;
+	kiln_deleter deleter;
+	void *data, *user;
+};
+
+enum kiln_status kilni_storage_create(struct kilni_storage **out,
+				      struct kiln_device *device,
+				      uint64_t bytes);
+void kilni_storage_release(struct kilni_storage *storage);
+
+/* ---- tensor ---- */
+
+struct kiln_tensor {
+	struct kilni_object object;
+	uint8_t dtype, rank;
+	bool dense;                  /* row-major without gaps */
+	struct kiln_device *device;
+	struct kilni_storage *storage;
+	uint64_t address;            /* of element 0, 0, ... */
+	int64_t count;
+	int64_t shape[KILN_RANK_MAX];
+	int64_t stride[KILN_RANK_MAX]; /* bytes */
+};
+
+static inline int64_t kilni_size(const struct kiln_tensor *t)
+{
+	return (int64_t)kiln_dtype_size_bytes((enum kiln_dtype)t->dtype);
+}
+
+static inline enum kiln_dtype kilni_dtype(const struct kiln_tensor *t)
+{
+	return (enum kiln_dtype)t->dtype;
+}
+
+/* A new dense tensor with a storage of its own; arguments are good. */
+enum kiln_status kilni_tensor_create(struct kiln_tensor **out,
+				     struct kiln_device *device,
+				     enum kiln_dtype dtype, int rank,
+				     const int64_t *shape);
+
+/* A new view of t's storage; takes a reference to it. */
+enum kiln_status kilni_tensor_view(struct kiln_tensor **out,
+				   const struct kiln_tensor *t, int rank,
+				   const int64_t *shape, const int64_t *stride,
+				   uint64_t address);
+
+/* Puts result, a new reference, into the place. */
+static inline void kilni_assign(struct kiln_tensor **out,
+				struct kiln_tensor *result)
+{
+	struct kiln_tensor *old = *out;
+
+	*out = result;
+	kiln_tensor_release(old);
+}
+
+/*
+ * The tensor that a result goes to: *out itself where it has the form and no
+ * other owner, else a new one. In place means that *out may be an operand;
+ * else the operands given must not be *out.
+ */
+enum kiln_status kilni_result(struct kiln_tensor **out,
+			      struct kiln_device *device,
+			      enum kiln_dtype dtype, int rank,
+			      const int64_t *shape, bool in_place,
+			      struct kiln_tensor *const *operands, int count,
+			      struct kiln_tensor **result);
+
+/* After the submission: assigns or, on failure, drops the result. */
+enum kiln_status kilni_settle(struct kiln_tensor **out,
+			      struct kiln_tensor *result,
+			      enum kiln_status status);
+
+/* A reference to t, or to a dense copy of it. */
+enum kiln_status kilni_tensor_dense(struct kiln_tensor **out,
+				    struct kiln_tensor *t);
+
+/*
+ * What will become the result of an op that changes part of t: t itself where
+ * it may be written in place, else a copy.
+ */
+enum kiln_status kilni_tensor_base(struct kiln_tensor **out,
+				   struct kiln_tensor *t,
+				   struct kiln_tensor **base);
+
+/* ---- layout ---- */
+
+/* Product of the sizes; KILN_ERR_OVERFLOW where its bytes exceed 2^63. */
+enum kiln_status kilni_shape_count(const char *fn, int rank,
+				   const int64_t *shape, size_t element_bytes,
+				   int64_t *count);
+/* 1 <= rank <= 8, sizes not negative. */
+enum kiln_status kilni_shape_check(const char *fn, int rank,
+				   const int64_t *shape);
+void kilni_dense_strides(int rank, const int64_t *shape,
+			 int64_t element_bytes, int64_t *stride);
+bool kilni_is_dense(int rank, const int64_t *shape, const int64_t *stride,
+		    int64_t element_bytes);
+/* "[2, 3]" for messages. */
+const char *kilni_shape_text(char *buffer, size_t size, int rank,
+			     const int64_t *shape);
+/* Broadcasts t's shape into *rank, shape. KILN_ERR_SHAPE. */
+enum kiln_status kilni_broadcast(const char *fn, const struct kiln_tensor *t,
+				 int *rank, int64_t *shape);
+/* Element strides of t seen as shape; axes that stretch get 0. */
+void kilni_broadcast_strides(const struct kiln_tensor *t, int rank,
+			     const int64_t *shape, int64_t *stride);
+/* Merges axes that count operands agree on; drops those of size 1. */
+int kilni_merge_axes(int rank, uint64_t *shape, int count,
+		     int64_t (*stride)[KILN_RANK_MAX]);
+/* Lowest address and extent in bytes of t's elements. */
+void kilni_extent(const struct kiln_tensor *t, uint64_t *address,
+		  uint64_t *bytes);
+
+/* ---- scalars ---- */
+
+/* The scalar as the compute type of dtype holds it; see kernels/abi.h. */
+enum kiln_status kilni_scalar_bits(const char *fn, struct kiln_scalar scalar,
+				   enum kiln_dtype dtype, uint64_t *bits);
+
+static inline bool kilni_is_class(enum kiln_dtype dtype, unsigned classes)
+{
+	return classes >> kiln_dtype_class(dtype) & 1;
+}
+
+bool kilni_is_dtype(int dtype);
+/* KILN_ERR_DTYPE where t's class is not in the set. */
+enum kiln_status kilni_check_class(const char *fn, const struct kiln_tensor *t,
+				   unsigned classes);
+/* dtype is of the table, of the classes, and of the device. */
+enum kiln_status kilni_check_dtype(const char *fn,
+				   const struct kiln_device *device,
+				   enum kiln_dtype dtype, unsigned classes);
+enum kiln_status kilni_check_dim(const char *fn, const struct kiln_tensor *t,
+				 int dim);
+/* Both of one device; dtypes alike. */
+enum kiln_status kilni_check_device(const char *fn,
+				    const struct kiln_tensor *a,
+				    const struct kiln_tensor *b);
+enum kiln_status kilni_check_alike(const char *fn,
+				   const struct kiln_tensor *a,
+				   const struct kiln_tensor *b);
+
+/* ---- launching ---- */
+
+void kilni_job_init(struct kilni_job *job, enum kilni_kernel kernel,
+		    enum kilni_op op, size_t params_bytes);
+void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
+		       uint32_t access);
+/* Workspace of the kernel as a further operand; NULL where none is needed. */
+enum kiln_status kilni_job_workspace(struct kilni_job *job,
+				     struct kiln_device *device,
+				     uint64_t bytes,
+				     struct kilni_storage **workspace);
+/* On the calling thread's stream of the device. */
+enum kiln_status kilni_job_submit(struct kilni_job *job,
+				  struct kiln_device *device);
+
+/* An elementwise op; slot j is in[j], or scalar[j] where that is NULL. */
+struct kilni_ew {
+	const char *fn;
+	enum kilni_op op;
+	enum kiln_dtype dtype;       /* of the result */
+	int count;                   /* slots */
+	struct kiln_tensor *in[3];
+	uint64_t scalar[3];
+	/* RANDOM */
+	uint8_t distribution;
+	uint64_t seed, counter;
+};
+
+/* Broadcasts the operands and assigns the result. */
+enum kiln_status kilni_ew_run(struct kiln_tensor **out,
+			      const struct kilni_ew *ew);
+/* Writes into dst, a view of any strides; operands broadcast to its shape. */
+enum kiln_status kilni_ew_into(struct kiln_tensor *dst,
+			       const struct kilni_ew *ew);
+/* dst = src, same dtype. */
+enum kiln_status kilni_copy(const char *fn, struct kiln_tensor *dst,
+			    struct kiln_tensor *src);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/internal.h"
+
+#include <stdlib.h>
+
+enum kiln_status kilni_storage_create(struct kilni_storage **out,
+				      struct kiln_device *device,
+				      uint64_t bytes)
+{
+	struct kilni_storage *storage;
+	struct kilni_stream *stream;
+	struct kilni_thread *thread;
+	enum kiln_status status;
+
+	KILNI_TRY(kilni_thread_stream(device, &stream));
+	KILNI_TRY(kilni_thread_get(device, &thread));
+	storage = malloc(sizeof(*storage));
+	if (!storage)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for a tensor");
+	status = kilni_pools_alloc(kilni_device_pools(device), stream, bytes,
+				   thread->persistent != 0, &storage->slice);
+	if (status != KILN_OK) {
+		free(storage);
+		return status;
+	}
+	storage->refs = 1;
+	storage->flags = 0;
+	storage->device = kiln_device_retain(device);
+	storage->address = storage->slice.address;
+	storage->bytes = bytes;
+	storage->deleter = NULL;
+	kilni_track_init(&storage->track);
+	kilni_track_born(&storage->track, stream);
+	*out = storage;
+	return KILN_OK;
+}
+
+static void end_storage(struct kilni_storage *storage)
+{
+	struct kiln_device *device = storage->device;
+
+	kilni_track_fini(&storage->track);
+	free(storage);
+	kiln_device_release(device);
+}
+
+static void call_deleter(void *data, void *user)
+{
+	struct kilni_storage *storage = data;
+
+	(void)user;
+	if (storage->deleter)
+		storage->deleter(storage->data, storage->user);
+	kilni_track_fini(&storage->track);
+	free(storage);
+}
+
+/*
+ * The deleter may run on a driver's thread, which must not close the device;
+ * so the device's reference goes back here, before it.
+ */
+static void end_foreign(struct kilni_storage *storage)
+{
+	struct kiln_device *device = storage->device;
+
+	kilni_call_after(&storage->track, call_deleter, storage, NULL);
+	kiln_device_release(device);
+}
+
+void kilni_storage_release(struct kilni_storage *storage)
+{
+	if (__atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	if (storage->flags & KILNI_STORAGE_FOREIGN) {
+		end_foreign(storage);
+		return;
+	}
+	kilni_pools_free(kilni_device_pools(storage->device), &storage->slice,
+			 storage->track.uses, storage->track.count);
+	end_storage(storage);
+}

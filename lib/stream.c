@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/internal.h"
+
+#include <stdlib.h>
+
+#define CHECK_STREAM(s)                                                        \
+	KILNI_TRY(kilni_object_check(s, &kilni_stream_kind, __func__, #s))
+
+/*
+ * The handle of a slot is made once and stays with it; without references it
+ * is only a memory of the slot.
+ */
+static enum kiln_status slot_handle(struct kiln_device *device,
+				    struct kilni_stream *slot,
+				    struct kiln_stream **out)
+{
+	void **owner = kilni_stream_owner(slot);
+	struct kiln_stream *handle = *owner;
+
+	if (!handle) {
+		handle = calloc(1, sizeof(*handle));
+		if (!handle)
+			return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+					  "no memory for a stream");
+		kilni_object_init(&handle->object, &kilni_stream_kind);
+		handle->object.refs = 0;
+		handle->slot = slot;
+		*owner = handle;
+	}
+	handle->device = device;
+	*out = handle;
+	return KILN_OK;
+}
+
+/* A reference; the first one holds the device. */
+static void take_reference(struct kiln_stream *handle)
+{
+	if (__atomic_fetch_add(&handle->object.refs, 1, __ATOMIC_ACQ_REL) == 0)
+		kiln_device_retain(handle->device);
+}
+
+static void put_stream(struct kiln_stream **out, struct kiln_stream *stream)
+{
+	struct kiln_stream *old = *out;
+
+	*out = stream;
+	kiln_stream_release(old);
+}
+
+static enum kiln_status check_arguments(struct kiln_stream *const *out,
+					const struct kiln_device *device,
+					const char *fn)
+{
+	KILNI_CHECK_DEVICE(device, fn);
+	if (out)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_INVALID, 0, "%s: out is NULL", fn);
+}
+
+enum kiln_status kiln_stream_create(struct kiln_stream **out,
+				    struct kiln_device *device)
+{
+	struct kilni_stream *slot;
+	struct kiln_stream *handle;
+	enum kiln_status status;
+
+	KILNI_TRY(check_arguments(out, device, __func__));
+	KILNI_TRY(kilni_stream_acquire(device->sched, &slot));
+	status = slot_handle(device, slot, &handle);
+	if (status != KILN_OK) {
+		kilni_stream_return(slot);
+		return status;
+	}
+	handle->thread_own = false;
+	take_reference(handle);
+	put_stream(out, handle);
+	return KILN_OK;
+}
+
+enum kiln_status kiln_stream_current(struct kiln_stream **out,
+				     struct kiln_device *device)
+{
+	struct kilni_thread *thread;
+	struct kilni_stream *slot;
+	struct kiln_stream *handle;
+
+	KILNI_TRY(check_arguments(out, device, __func__));
+	KILNI_TRY(kilni_thread_stream(device, &slot));
+	KILNI_TRY(kilni_thread_get(device, &thread));
+	KILNI_TRY(slot_handle(device, slot, &handle));
+	if (slot == thread->own)
+		handle->thread_own = true;
+	take_reference(handle);
+	put_stream(out, handle);
+	return KILN_OK;
+}
+
+struct kiln_stream *kiln_stream_retain(struct kiln_stream *stream)
+{
+	kilni_object_retain(&stream->object);
+	return stream;
+}
+
+void kiln_stream_release(struct kiln_stream *stream)
+{
+	struct kiln_device *device;
+
+	if (!stream || !kilni_object_drop(&stream->object))
+		return;
+	device = stream->device;
+	if (!stream->thread_own)
+		kilni_stream_return(stream->slot);
+	kiln_device_release(device);
+}
+
+enum kiln_status kiln_stream_set_current(struct kiln_device *device,
+					 struct kiln_stream *stream)
+{
+	struct kilni_thread *thread;
+	struct kiln_stream *old;
+
+	KILNI_CHECK_DEVICE(device, __func__);
+	if (stream) {
+		CHECK_STREAM(stream);
+		if (stream->device != device)
+			return kilni_fail(KILN_ERR_DEVICE, 0,
+					  "kiln_stream_set_current: the "
+					  "stream is of %s, not of %s",
+					  stream->device->selector,
+					  device->selector);
+	}
+	KILNI_TRY(kilni_thread_get(device, &thread));
+	if (stream && stream->slot == thread->own)
+		stream = NULL;
+	old = thread->current;
+	thread->current = stream ? kiln_stream_retain(stream) : NULL;
+	kiln_stream_release(old);
+	return KILN_OK;
+}
+
+enum kiln_status kiln_stream_flush(struct kiln_stream *stream)
+{
+	CHECK_STREAM(stream);
+	return kilni_stream_drain(stream->slot);
+}
+
+enum kiln_status kiln_stream_sync(struct kiln_stream *stream)
+{
+	CHECK_STREAM(stream);
+	return kilni_stream_finish(stream->slot);
+}
+
+enum kiln_status kiln_stream_reset(struct kiln_stream *stream)
+{
+	CHECK_STREAM(stream);
+	return kilni_stream_clear(stream->slot);
+}
+
+bool kiln_stream_poisoned(const struct kiln_stream *stream)
+{
+	return kilni_stream_is_poisoned(stream->slot);
+}

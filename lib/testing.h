@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_TESTING_H
+#define KILNI_TESTING_H
+
+#include <kiln/device.h>
+
+/*
+ * For tests alone; not installed, not exported. Faults are armed with
+ * kilni_fault_set (base/base.h).
+ */
+
+/*
+ * Holds the calling thread's stream until kilni_gate_open(gate); *gate must be
+ * 0 and live until then.
+ */
+enum kiln_status kilni_test_gate(struct kiln_device *device, const int *gate);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_SCHED_INTERNAL_H
+#define KILNI_SCHED_INTERNAL_H
+
+#include "sched/sched.h"
+
+#include <pthread.h>
+
+/* Most streams of a device. */
+#define STREAMS_MAX 1024
+
+/* Entries that a stream gathers before it hands them to the driver. */
+#define DRAIN_EVERY 8
+
+/* A run of entries of one stream that failed, and where the cause lies. */
+struct failure {
+	uint64_t first, last;
+	struct kilni_stream *origin;
+};
+
+struct kilni_stream {
+	struct kilni_sched *sched;
+	struct kilni_queue *queue;
+	void *owner;
+	bool taken;
+
+	/* Under the append lock. */
+	pthread_mutex_t append;
+	struct kilni_chunk *chunk;
+	unsigned fill;
+	unsigned chunks;
+	uint64_t tail;               /* atomic: last appended */
+
+	/* Chunks that the driver gave back, under their own spin lock. */
+	int spare_lock;
+	struct kilni_chunk *spare;
+
+	/* Under the drain lock. */
+	pthread_mutex_t drain;
+	uint64_t submitted;          /* atomic */
+
+	/* Under the scheduler's failure lock. */
+	struct failure *failures;
+	size_t failure_count, failure_capacity;
+	int poisoned;                /* atomic */
+	bool reported;
+	enum kiln_status cause;
+	char message[256];
+};
+
+struct kilni_sched {
+	struct kilni_hw *hw;
+	struct kilni_pools *pools;
+	uint64_t ring_limit;
+	int suspect;                 /* atomic: anything has ever failed */
+	int lost;                    /* atomic */
+
+	pthread_mutex_t slots;
+	struct kilni_stream *stream[STREAMS_MAX];
+	unsigned streams;            /* atomic */
+
+	pthread_mutex_t failure;
+};
+
+static inline void kilni_spin_lock(int *lock)
+{
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
+#if defined(__x86_64__)
+			__builtin_ia32_pause();
+#else
+			;
+#endif
+}
+
+static inline void kilni_spin_unlock(int *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+static inline const struct kilni_queue_ops *
+queue_ops(const struct kilni_stream *stream)
+{
+	return stream->sched->hw->driver->queue;
+}
+
+static inline uint64_t stream_tail(const struct kilni_stream *stream)
+{
+	return __atomic_load_n(&stream->tail, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t stream_completed(const struct kilni_stream *stream)
+{
+	return queue_ops(stream)->completed(stream->queue);
+}
+
+static inline bool use_done(const struct kilni_use *use)
+{
+	return stream_completed(use->stream) >= use->seq;
+}
+
+/* ---- ring.c ---- */
+
+/* Room for one entry, its seq set; the append lock is held. */
+enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
+				    struct kilni_entry **out);
+/* Makes the reserved entry part of the stream. */
+void kilni_ring_commit(struct kilni_stream *stream);
+/* Appends a WAIT for use and hands use's stream to the driver. */
+enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
+				     const struct kilni_use *use);
+void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk);
+enum kiln_status kilni_ring_init(struct kilni_stream *stream);
+void kilni_ring_fini(struct kilni_stream *stream);
+/* Hands everything appended so far to the driver. */
+enum kiln_status kilni_ring_drain(struct kilni_stream *stream);
+/* Drains and waits until seq has completed. */
+enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
+
+/* ---- failure.c ---- */
+
+/* Marks first..last of stream failed because of origin's error. */
+void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
+			uint64_t last, struct kilni_stream *origin);
+/* The stream that holds the cause where the point failed, else NULL. */
+struct kilni_stream *kilni_failure_find(const struct kilni_use *use);
+/* Records a cause on stream and poisons it; the first one stays. */
+void kilni_failure_cause(struct kilni_stream *stream, enum kiln_status status,
+			 const char *message);
+/* Reports origin's cause where that has not been done; else DEPENDENCY. */
+enum kiln_status kilni_failure_report(struct kilni_stream *origin);
+/* Same, but OK where it has been reported. */
+enum kiln_status kilni_failure_report_once(struct kilni_stream *stream);
+enum kiln_status kilni_failure_check(void *context,
+				     const struct kilni_entry *entry);
+void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
+			    enum kiln_status status,
+			    const struct kilni_report *report);
+/* Notes a lost device; returns status. */
+enum kiln_status kilni_sched_note(struct kilni_sched *sched,
+				  enum kiln_status status);
+enum kiln_status kilni_sched_alive(const struct kilni_sched *sched);
+
+#endif

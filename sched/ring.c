@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/internal.h"
+
+#include <stdlib.h>
+
+/*
+ * The submission ring of a stream: a chain of chunks that goes round between
+ * the producer and the driver. It grows by a chunk when the driver has none to
+ * give back, up to a limit.
+ */
+
+enum kiln_status kilni_ring_init(struct kilni_stream *stream)
+{
+	stream->chunk = calloc(1, sizeof(*stream->chunk));
+	if (!stream->chunk)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "stream: no memory for its ring");
+	stream->chunks = 1;
+	return KILN_OK;
+}
+
+void kilni_ring_fini(struct kilni_stream *stream)
+{
+	struct kilni_chunk *next;
+
+	for (struct kilni_chunk *c = stream->spare; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	free(stream->chunk);
+}
+
+void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk)
+{
+	struct kilni_stream *stream = context;
+
+	kilni_spin_lock(&stream->spare_lock);
+	chunk->next = stream->spare;
+	stream->spare = chunk;
+	kilni_spin_unlock(&stream->spare_lock);
+}
+
+static struct kilni_chunk *take_spare(struct kilni_stream *stream)
+{
+	struct kilni_chunk *chunk;
+
+	kilni_spin_lock(&stream->spare_lock);
+	chunk = stream->spare;
+	if (chunk)
+		stream->spare = chunk->next;
+	kilni_spin_unlock(&stream->spare_lock);
+	return chunk;
+}
+
+static enum kiln_status grow(struct kilni_stream *stream,
+			     struct kilni_chunk **out)
+{
+	uint64_t entries = (uint64_t)stream->chunks * KILNI_CHUNK_ENTRIES;
+
+	if (entries >= stream->sched->ring_limit)
+		return kilni_fail(KILN_ERR_BUSY, 0,
+				  "stream: %llu entries are queued",
+				  (unsigned long long)entries);
+	*out = malloc(sizeof(**out));
+	if (!*out)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "stream: no memory for its ring");
+	stream->chunks++;
+	return KILN_OK;
+}
+
+enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
+				    struct kilni_entry **out)
+{
+	struct kilni_entry *entry;
+
+	if (stream->fill == KILNI_CHUNK_ENTRIES) {
+		struct kilni_chunk *chunk = take_spare(stream);
+
+		if (!chunk)
+			KILNI_TRY(grow(stream, &chunk));
+		chunk->next = NULL;
+		stream->chunk->next = chunk;
+		stream->chunk = chunk;
+		stream->fill = 0;
+	}
+	entry = &stream->chunk->entry[stream->fill];
+	entry->seq = stream->tail + 1;
+	*out = entry;
+	return KILN_OK;
+}
+
+void kilni_ring_commit(struct kilni_stream *stream)
+{
+	stream->fill++;
+	__atomic_store_n(&stream->tail, stream->tail + 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * A driver that refuses a submission has done nothing with it. The entries
+ * are marked failed, and handed over once more so that the driver passes
+ * over them; what refuses even that is lost.
+ */
+static enum kiln_status submit_failed(struct kilni_stream *stream,
+				      enum kiln_status status, uint64_t upto)
+{
+	struct kilni_sched *sched = stream->sched;
+
+	if (kilni_sched_note(sched, status) == KILN_ERR_DEVICE_LOST)
+		return status;
+	kilni_failure_cause(stream, status, kiln_error_message());
+	kilni_failure_mark(stream, stream->submitted + 1, upto, stream);
+	if (queue_ops(stream)->submit(stream->queue, upto) != KILN_OK)
+		return kilni_sched_note(sched, KILN_ERR_DEVICE_LOST);
+	return status;
+}
+
+enum kiln_status kilni_ring_drain(struct kilni_stream *stream)
+{
+	enum kiln_status status;
+	uint64_t upto;
+
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	pthread_mutex_lock(&stream->drain);
+	upto = stream_tail(stream);
+	status = KILN_OK;
+	if (upto != stream->submitted) {
+		status = queue_ops(stream)->submit(stream->queue, upto);
+		if (status != KILN_OK)
+			status = submit_failed(stream, status, upto);
+		__atomic_store_n(&stream->submitted, upto, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&stream->drain);
+	return status;
+}
+
+enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
+				     const struct kilni_use *use)
+{
+	struct kilni_stream *other = use->stream;
+	struct kilni_entry *entry;
+
+	KILNI_TRY(kilni_ring_reserve(stream, &entry));
+	entry->kind = KILNI_ENTRY_WAIT;
+	entry->operands = 0;
+	entry->params.wait.wait_queue = other->queue;
+	entry->params.wait.wait_seq = use->seq;
+	kilni_ring_commit(stream);
+	/* A refusal there is the other stream's error, and marked there. */
+	if (kilni_ring_drain(other) != KILN_OK)
+		return kilni_sched_alive(stream->sched);
+	return KILN_OK;
+}
+
+enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq)
+{
+	enum kiln_status status;
+
+	if (stream_completed(stream) >= seq)
+		return KILN_OK;
+	status = kilni_ring_drain(stream);
+	if (status == KILN_ERR_DEVICE_LOST)
+		return status;
+	return kilni_sched_note(stream->sched,
+				queue_ops(stream)->wait(stream->queue, seq));
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_SCHED_H
+#define KILNI_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "alloc/alloc.h"
+#include "drivers/driver.h"
+
+/*
+ * Streams of a device: submission rings in front of the driver's queues, the
+ * events between them, and the account of what failed.
+ *
+ * A stream lives in a slot that is never freed before its device, and its
+ * sequence numbers only grow; so a (stream, seq) pair names a point in the
+ * device's history for ever. A slot whose owner is gone is given to the next
+ * one that asks.
+ *
+ * Locks, in the order in which they are taken: the pools' lock, a stream's
+ * append lock, a stream's drain lock, the failure lock.
+ */
+
+struct kilni_sched;
+struct kilni_stream;
+
+/* Opens queues on hw and makes the device's pools. */
+enum kiln_status kilni_sched_create(struct kilni_sched **out,
+				    struct kilni_hw *hw);
+
+/* Waits for all work, then frees streams and pools; hw stays open. */
+void kilni_sched_destroy(struct kilni_sched *sched);
+
+struct kilni_pools *kilni_sched_pools(struct kilni_sched *sched);
+
+/* ---- streams ---- */
+
+/* Takes a slot. KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY, driver errors. */
+enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
+				      struct kilni_stream **out);
+
+/* Hands queued work to the driver and gives the slot back. */
+void kilni_stream_return(struct kilni_stream *stream);
+
+/* A word that belongs to whoever holds the slot, for lib/. */
+void **kilni_stream_owner(struct kilni_stream *stream);
+
+/* ---- storages ---- */
+
+/*
+ * What the scheduler keeps about a piece of device memory: who wrote it last
+ * and which streams still use it.
+ */
+struct kilni_track {
+	int lock;
+	uint32_t count, capacity;
+	struct kilni_use writer;    /* stream NULL: nobody yet */
+	struct kilni_use near[2];   /* uses, until there are more */
+	struct kilni_use *uses;     /* near, or an array of its own */
+};
+
+void kilni_track_init(struct kilni_track *track);
+/*
+ * The memory was taken for stream, whose earlier work may still use it: another
+ * stream that writes it first has to wait for that.
+ */
+void kilni_track_born(struct kilni_track *track, struct kilni_stream *stream);
+/* Frees what the track holds; the uses must have been handed on. */
+void kilni_track_fini(struct kilni_track *track);
+/* Whether all uses have completed. */
+bool kilni_track_idle(struct kilni_track *track);
+
+/* ---- submission ---- */
+
+/*
+ * An entry to be queued and the tracks of its operands, in their order. Kind,
+ * kernel, op, operands' addresses, bytes and access, and the parameters are
+ * set by the caller.
+ */
+struct kilni_job {
+	struct kilni_entry entry;
+	struct kilni_track *track[KILNI_OPERANDS_MAX];
+};
+
+/*
+ * Queues the job on stream, behind events for what its operands wait for on
+ * other streams, or runs it at once where it is small and nothing is pending.
+ * On failure nothing is queued. KILN_ERR_DEPENDENCY: an operand is known to
+ * have failed. KILN_ERR_POISONED, KILN_ERR_BUSY, KILN_ERR_DEVICE_LOST,
+ * KILN_ERR_NO_MEMORY.
+ */
+enum kiln_status kilni_submit(struct kilni_stream *stream,
+			      struct kilni_job *job);
+
+/*
+ * Has call(data, user) made once all uses of the track have completed: now
+ * where they have, else by the driver. Never fails.
+ */
+void kilni_call_after(struct kilni_track *track,
+		      void (*call)(void *data, void *user), void *data,
+		      void *user);
+
+/* Holds the stream until *gate is not 0 (kilni_gate_open). For tests. */
+enum kiln_status kilni_stream_gate(struct kilni_stream *stream,
+				   const int *gate);
+
+/* ---- waiting ---- */
+
+/* Hands queued work to the driver. KILN_ERR_POISONED, driver errors. */
+enum kiln_status kilni_stream_drain(struct kilni_stream *stream);
+
+/* Drains, waits for all, reports the stream's error once. */
+enum kiln_status kilni_stream_finish(struct kilni_stream *stream);
+
+/* Drains, waits, makes a poisoned stream usable. */
+enum kiln_status kilni_stream_clear(struct kilni_stream *stream);
+
+bool kilni_stream_is_poisoned(const struct kilni_stream *stream);
+
+/* Whether the stream's queue is empty and everything has completed. */
+bool kilni_stream_idle(const struct kilni_stream *stream);
+
+/* Waits for the last writer; tells whether what it wrote is good. */
+enum kiln_status kilni_track_wait(struct kilni_track *track);
+
+/* All streams: drain; drain and wait. */
+enum kiln_status kilni_sched_drain(struct kilni_sched *sched);
+enum kiln_status kilni_sched_finish(struct kilni_sched *sched);
+
+/* Whether the device is lost. */
+bool kilni_sched_lost(const struct kilni_sched *sched);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/internal.h"
+
+#include <stdlib.h>
+
+/* ---- life of a slot ---- */
+
+static enum kiln_status create_stream(struct kilni_sched *sched,
+				      struct kilni_stream **out)
+{
+	struct kilni_stream *stream = calloc(1, sizeof(*stream));
+	struct kilni_queue_client client = {
+		.context = stream,
+		.suspect = &sched->suspect,
+		.check = kilni_failure_check,
+		.failed = kilni_failure_of_entry,
+		.chunk_done = kilni_ring_chunk_done,
+	};
+	enum kiln_status status;
+
+	if (!stream)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for a stream");
+	stream->sched = sched;
+	status = kilni_ring_init(stream);
+	if (status == KILN_OK)
+		status = sched->hw->driver->queue->create(sched->hw, &client,
+							  stream->chunk,
+							  &stream->queue);
+	if (status != KILN_OK) {
+		kilni_ring_fini(stream);
+		free(stream);
+		return status;
+	}
+	pthread_mutex_init(&stream->append, NULL);
+	pthread_mutex_init(&stream->drain, NULL);
+	*out = stream;
+	return KILN_OK;
+}
+
+static void destroy_stream(struct kilni_stream *stream)
+{
+	queue_ops(stream)->destroy(stream->queue);
+	kilni_ring_fini(stream);
+	pthread_mutex_destroy(&stream->append);
+	pthread_mutex_destroy(&stream->drain);
+	free(stream->failures);
+	free(stream->owner);
+	free(stream);
+}
+
+/* A free slot with nothing queued and nothing wrong; under the slots' lock. */
+static struct kilni_stream *find_free(struct kilni_sched *sched)
+{
+	for (unsigned i = 0; i < sched->streams; i++) {
+		struct kilni_stream *stream = sched->stream[i];
+
+		if (!stream->taken && kilni_stream_idle(stream) &&
+		    !kilni_stream_is_poisoned(stream))
+			return stream;
+	}
+	return NULL;
+}
+
+static enum kiln_status new_slot(struct kilni_sched *sched,
+				 struct kilni_stream **out)
+{
+	if (sched->streams == STREAMS_MAX)
+		return kilni_fail(KILN_ERR_LIMIT, 0,
+				  "the device has %d streams already",
+				  STREAMS_MAX);
+	KILNI_TRY(create_stream(sched, out));
+	sched->stream[sched->streams] = *out;
+	__atomic_store_n(&sched->streams, sched->streams + 1,
+			 __ATOMIC_RELEASE);
+	return KILN_OK;
+}
+
+enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
+				      struct kilni_stream **out)
+{
+	enum kiln_status status = KILN_OK;
+	struct kilni_stream *stream;
+
+	KILNI_TRY(kilni_sched_alive(sched));
+	pthread_mutex_lock(&sched->slots);
+	stream = find_free(sched);
+	if (!stream)
+		status = new_slot(sched, &stream);
+	if (status == KILN_OK) {
+		stream->taken = true;
+		*out = stream;
+	}
+	pthread_mutex_unlock(&sched->slots);
+	return status;
+}
+
+void kilni_stream_return(struct kilni_stream *stream)
+{
+	struct kilni_sched *sched = stream->sched;
+
+	/* Whoever depends on its tensors meets the error there. */
+	(void)!kilni_ring_drain(stream);
+	pthread_mutex_lock(&sched->slots);
+	stream->taken = false;
+	pthread_mutex_unlock(&sched->slots);
+}
+
+void **kilni_stream_owner(struct kilni_stream *stream)
+{
+	return &stream->owner;
+}
+
+/* ---- one stream ---- */
+
+bool kilni_stream_is_poisoned(const struct kilni_stream *stream)
+{
+	return __atomic_load_n(&stream->poisoned, __ATOMIC_ACQUIRE);
+}
+
+bool kilni_stream_idle(const struct kilni_stream *stream)
+{
+	return stream_completed(stream) == stream_tail(stream);
+}
+
+enum kiln_status kilni_stream_drain(struct kilni_stream *stream)
+{
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	if (kilni_stream_is_poisoned(stream))
+		return kilni_fail(KILN_ERR_POISONED, 0,
+				  "stream is poisoned until reset: %s",
+				  stream->message);
+	return kilni_ring_drain(stream);
+}
+
+enum kiln_status kilni_stream_finish(struct kilni_stream *stream)
+{
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	KILNI_TRY(kilni_ring_wait(stream, stream_tail(stream)));
+	return kilni_failure_report_once(stream);
+}
+
+enum kiln_status kilni_stream_clear(struct kilni_stream *stream)
+{
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	KILNI_TRY(kilni_ring_wait(stream, stream_tail(stream)));
+	pthread_mutex_lock(&stream->sched->failure);
+	stream->cause = KILN_OK;
+	stream->reported = true;
+	__atomic_store_n(&stream->poisoned, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&stream->sched->failure);
+	return KILN_OK;
+}
+
+/* ---- the scheduler ---- */
+
+static bool stream_done(void *stream, uint64_t seq)
+{
+	return use_done(&(struct kilni_use){ stream, seq });
+}
+
+static enum kiln_status stream_order(void *context,
+				     const struct kilni_use *use)
+{
+	struct kilni_stream *stream = context;
+	enum kiln_status status;
+
+	pthread_mutex_lock(&stream->append);
+	status = kilni_ring_wait_for(stream, use);
+	pthread_mutex_unlock(&stream->append);
+	return status;
+}
+
+static enum kiln_status stream_wait(const struct kilni_use *use)
+{
+	return kilni_ring_wait(use->stream, use->seq);
+}
+
+static const struct kilni_stream_ops stream_ops = {
+	.done = stream_done,
+	.order = stream_order,
+	.wait = stream_wait,
+};
+
+enum kiln_status kilni_sched_create(struct kilni_sched **out,
+				    struct kilni_hw *hw)
+{
+	struct kilni_pools_config config = { 0, 0 };
+	uint64_t ring_limit = 65536;
+	struct kilni_sched *sched;
+	enum kiln_status status;
+
+	KILNI_TRY(kilni_option_number(KILNI_OPT_PAGE_BYTES,
+				      &config.page_bytes));
+	KILNI_TRY(kilni_option_number(KILNI_OPT_POOL_CAP_BYTES,
+				      &config.cap_bytes));
+	KILNI_TRY(kilni_option_number(KILNI_OPT_RING_LIMIT, &ring_limit));
+	sched = calloc(1, sizeof(*sched));
+	if (!sched)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for a device's streams");
+	sched->hw = hw;
+	sched->ring_limit = ring_limit;
+	status = kilni_pools_create(&sched->pools, hw, &stream_ops, &config);
+	if (status != KILN_OK) {
+		free(sched);
+		return status;
+	}
+	pthread_mutex_init(&sched->slots, NULL);
+	pthread_mutex_init(&sched->failure, NULL);
+	*out = sched;
+	return KILN_OK;
+}
+
+struct kilni_pools *kilni_sched_pools(struct kilni_sched *sched)
+{
+	return sched->pools;
+}
+
+static unsigned stream_count(const struct kilni_sched *sched)
+{
+	return __atomic_load_n(&sched->streams, __ATOMIC_ACQUIRE);
+}
+
+enum kiln_status kilni_sched_drain(struct kilni_sched *sched)
+{
+	KILNI_TRY(kilni_sched_alive(sched));
+	for (unsigned i = 0; i < stream_count(sched); i++)
+		if (kilni_ring_drain(sched->stream[i]) != KILN_OK)
+			KILNI_TRY(kilni_sched_alive(sched));
+	return KILN_OK;
+}
+
+enum kiln_status kilni_sched_finish(struct kilni_sched *sched)
+{
+	KILNI_TRY(kilni_sched_alive(sched));
+	/* All are drained first, since they may wait for one another. */
+	KILNI_TRY(kilni_sched_drain(sched));
+	for (unsigned i = 0; i < stream_count(sched); i++)
+		KILNI_TRY(kilni_ring_wait(sched->stream[i],
+					  stream_tail(sched->stream[i])));
+	return KILN_OK;
+}
+
+void kilni_sched_destroy(struct kilni_sched *sched)
+{
+	if (!sched)
+		return;
+	/* What went wrong has been told, or nobody asked. */
+	(void)!kilni_sched_finish(sched);
+	/* First the pools: they may still ask what has completed. */
+	kilni_pools_destroy(sched->pools);
+	for (unsigned i = 0; i < sched->streams; i++)
+		destroy_stream(sched->stream[i]);
+	pthread_mutex_destroy(&sched->slots);
+	pthread_mutex_destroy(&sched->failure);
+	free(sched);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- uses of a track ---- */
+
+/* Drops uses that have completed; the track's lock is held. */
+static void forget_done(struct kilni_track *track)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < track->count; i++)
+		if (!use_done(&track->uses[i]))
+			track->uses[kept++] = track->uses[i];
+	track->count = kept;
+}
+
+/* Sees to it that one more use fits. */
+static enum kiln_status make_room(struct kilni_track *track)
+{
+	struct kilni_use *grown;
+	uint32_t capacity;
+
+	if (track->count < track->capacity)
+		return KILN_OK;
+	forget_done(track);
+	if (track->count < track->capacity)
+		return KILN_OK;
+	capacity = track->capacity * 2;
+	grown = malloc(capacity * sizeof(*grown));
+	if (!grown)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for %u uses of a tensor",
+				  capacity);
+	memcpy(grown, track->uses, track->count * sizeof(*grown));
+	if (track->uses != track->near)
+		free(track->uses);
+	track->uses = grown;
+	track->capacity = capacity;
+	return KILN_OK;
+}
+
+static void add_use(struct kilni_track *track, struct kilni_stream *stream,
+		    uint64_t seq)
+{
+	for (uint32_t i = 0; i < track->count; i++)
+		if (track->uses[i].stream == stream) {
+			track->uses[i].seq = seq;
+			return;
+		}
+	track->uses[track->count++] = (struct kilni_use){ stream, seq };
+}
+
+/* ---- what a job waits for ---- */
+
+static bool is_pending(const struct kilni_use *use,
+		       const struct kilni_stream *stream)
+{
+	return use->stream && use->stream != stream && !use_done(use);
+}
+
+/* Appends an event for every use on another stream that the access waits for.*/
+static enum kiln_status wait_for_uses(struct kilni_stream *stream,
+				      const struct kilni_track *track,
+				      uint32_t access)
+{
+	if (is_pending(&track->writer, stream))
+		KILNI_TRY(kilni_ring_wait_for(stream, &track->writer));
+	if (!(access & KILNI_WRITE))
+		return KILN_OK;
+	for (uint32_t i = 0; i < track->count; i++)
+		if (is_pending(&track->uses[i], stream))
+			KILNI_TRY(kilni_ring_wait_for(stream,
+						      &track->uses[i]));
+	return KILN_OK;
+}
+
+static bool must_wait(const struct kilni_stream *stream,
+		      const struct kilni_track *track, uint32_t access)
+{
+	if (is_pending(&track->writer, stream))
+		return true;
+	if (access & KILNI_WRITE)
+		for (uint32_t i = 0; i < track->count; i++)
+			if (is_pending(&track->uses[i], stream))
+				return true;
+	return false;
+}
+
+/* ---- the two ways to run ---- */
+
+static enum kiln_status check_stream(struct kilni_stream *stream)
+{
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	if (KILNI_UNLIKELY(kilni_stream_is_poisoned(stream)))
+		return kilni_fail(KILN_ERR_POISONED, 0,
+				  "stream is poisoned until reset: %s",
+				  stream->message);
+	return KILN_OK;
+}
+
+/*
+ * Copies who wrote the operands into the entry, makes room for their uses, and
+ * tells whether any has to be waited for. Refuses operands that have failed.
+ */
+static enum kiln_status inspect(struct kilni_stream *stream,
+				struct kilni_job *job, bool *waits)
+{
+	struct kilni_entry *entry = &job->entry;
+
+	*waits = false;
+	for (unsigned i = 0; i < entry->operands; i++) {
+		struct kilni_operand *o = &entry->operand[i];
+		struct kilni_track *track = job->track[i];
+		enum kiln_status status;
+		struct kilni_use writer;
+
+		kilni_spin_lock(&track->lock);
+		writer = track->writer;
+		*waits |= must_wait(stream, track, o->access);
+		status = make_room(track);
+		kilni_spin_unlock(&track->lock);
+		KILNI_TRY(status);
+		o->writer = writer.stream;
+		o->writer_seq = writer.seq;
+		if ((o->access & KILNI_READ) && kilni_failure_find(&writer))
+			return kilni_fail(KILN_ERR_DEPENDENCY, 0,
+					  "kiln_%s: an operand depends on an "
+					  "operation that failed",
+					  kilni_ops[entry->op].name);
+	}
+	return KILN_OK;
+}
+
+static void note_uses(struct kilni_stream *stream, struct kilni_job *job,
+		      uint64_t seq)
+{
+	for (unsigned i = 0; i < job->entry.operands; i++) {
+		struct kilni_track *track = job->track[i];
+
+		kilni_spin_lock(&track->lock);
+		add_use(track, stream, seq);
+		if (job->entry.operand[i].access & KILNI_WRITE)
+			track->writer = (struct kilni_use){ stream, seq };
+		kilni_spin_unlock(&track->lock);
+	}
+}
+
+/* What the calling thread has written is there: nobody to wait for. */
+static void note_written(struct kilni_job *job)
+{
+	for (unsigned i = 0; i < job->entry.operands; i++) {
+		struct kilni_track *track = job->track[i];
+
+		if (!(job->entry.operand[i].access & KILNI_WRITE))
+			continue;
+		kilni_spin_lock(&track->lock);
+		track->writer = (struct kilni_use){ NULL, 0 };
+		kilni_spin_unlock(&track->lock);
+	}
+}
+
+/* A failure found on the calling thread gets a place in the stream's order. */
+static enum kiln_status fail_inline(struct kilni_stream *stream,
+				    struct kilni_job *job,
+				    enum kiln_status status,
+				    const struct kilni_report *report)
+{
+	struct kilni_entry *entry;
+
+	KILNI_TRY(kilni_ring_reserve(stream, &entry));
+	entry->kind = KILNI_ENTRY_KERNEL;
+	entry->op = job->entry.op;
+	entry->operands = 0;
+	kilni_failure_of_entry(stream, entry, status, report);
+	note_uses(stream, job, entry->seq);
+	kilni_ring_commit(stream);
+	return KILN_OK;
+}
+
+/* KILN_ERR_UNSUPPORTED: not run, queue it. */
+static enum kiln_status try_inline(struct kilni_stream *stream,
+				   struct kilni_job *job)
+{
+	struct kilni_report report = { .position = UINT64_MAX };
+	enum kiln_status status;
+
+	status = queue_ops(stream)->run_inline(stream->queue, &job->entry,
+					       &report);
+	if (status == KILN_ERR_UNSUPPORTED)
+		return status;
+	if (status == KILN_OK && report.position != UINT64_MAX)
+		return fail_inline(stream, job, KILN_ERR_INDEX, &report);
+	if (status != KILN_OK)
+		return fail_inline(stream, job, status, NULL);
+	note_written(job);
+	return KILN_OK;
+}
+
+static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
+{
+	uint64_t seq = to->seq;
+	size_t head = offsetof(struct kilni_entry, operand) +
+		      from->operands * sizeof(from->operand[0]);
+
+	memcpy(to, from, head);
+	memcpy(&to->params, &from->params, from->params_bytes);
+	to->seq = seq;
+}
+
+static enum kiln_status append(struct kilni_stream *stream,
+			       struct kilni_job *job)
+{
+	struct kilni_entry *entry;
+	enum kiln_status status;
+
+	for (unsigned i = 0; i < job->entry.operands; i++) {
+		struct kilni_track *track = job->track[i];
+
+		kilni_spin_lock(&track->lock);
+		status = wait_for_uses(stream, track,
+				       job->entry.operand[i].access);
+		kilni_spin_unlock(&track->lock);
+		KILNI_TRY(status);
+	}
+	KILNI_TRY(kilni_ring_reserve(stream, &entry));
+	copy_entry(entry, &job->entry);
+	note_uses(stream, job, entry->seq);
+	kilni_ring_commit(stream);
+	return KILN_OK;
+}
+
+static bool drain_is_due(const struct kilni_stream *stream)
+{
+	return stream->tail -
+		       __atomic_load_n(&stream->submitted, __ATOMIC_RELAXED) >=
+	       DRAIN_EVERY;
+}
+
+static enum kiln_status submit_locked(struct kilni_stream *stream,
+				      struct kilni_job *job)
+{
+	enum kiln_status status;
+	bool waits;
+
+	KILNI_TRY(check_stream(stream));
+	KILNI_TRY(inspect(stream, job, &waits));
+	if (!waits && stream_completed(stream) == stream->tail) {
+		status = try_inline(stream, job);
+		if (status != KILN_ERR_UNSUPPORTED)
+			return status;
+	}
+	return append(stream, job);
+}
+
+enum kiln_status kilni_submit(struct kilni_stream *stream,
+			      struct kilni_job *job)
+{
+	enum kiln_status status;
+	bool drain;
+
+	pthread_mutex_lock(&stream->append);
+	status = submit_locked(stream, job);
+	drain = status == KILN_OK && drain_is_due(stream);
+	pthread_mutex_unlock(&stream->append);
+	/* A refusal is the stream's error and waits there to be reported. */
+	if (drain && kilni_ring_drain(stream) == KILN_ERR_DEVICE_LOST)
+		return kilni_sched_alive(stream->sched);
+	return status;
+}
+
+enum kiln_status kilni_stream_gate(struct kilni_stream *stream,
+				   const int *gate)
+{
+	struct kilni_entry *entry;
+	enum kiln_status status;
+
+	pthread_mutex_lock(&stream->append);
+	status = kilni_ring_reserve(stream, &entry);
+	if (status == KILN_OK) {
+		entry->kind = KILNI_ENTRY_GATE;
+		entry->op = KILNI_OP_GATE;
+		entry->operands = 0;
+		entry->params.gate.gate = gate;
+		kilni_ring_commit(stream);
+	}
+	pthread_mutex_unlock(&stream->append);
+	return status;
+}
+
+/* ---- calls behind uses ---- */
+
+static enum kiln_status append_call(struct kilni_stream *stream,
+				    struct kilni_track *track,
+				    void (*call)(void *data, void *user),
+				    void *data, void *user)
+{
+	struct kilni_entry *entry;
+
+	for (uint32_t i = 0; i < track->count; i++)
+		if (is_pending(&track->uses[i], stream))
+			KILNI_TRY(kilni_ring_wait_for(stream,
+						      &track->uses[i]));
+	KILNI_TRY(kilni_ring_reserve(stream, &entry));
+	entry->kind = KILNI_ENTRY_CALL;
+	entry->operands = 0;
+	entry->params.call.call = call;
+	entry->params.call.data = data;
+	entry->params.call.user = user;
+	kilni_ring_commit(stream);
+	return KILN_OK;
+}
+
+void kilni_call_after(struct kilni_track *track,
+		      void (*call)(void *data, void *user), void *data,
+		      void *user)
+{
+	struct kilni_stream *stream;
+	enum kiln_status status;
+
+	/* The caller is the last owner: nobody else changes the track. */
+	forget_done(track);
+	if (!track->count) {
+		call(data, user);
+		return;
+	}
+	stream = track->uses[0].stream;
+	pthread_mutex_lock(&stream->append);
+	status = append_call(stream, track, call, data, user);
+	pthread_mutex_unlock(&stream->append);
+	if (status == KILN_OK) {
+		(void)!kilni_ring_drain(stream);
+		return;
+	}
+	/* No room to queue it: wait here instead. */
+	for (uint32_t i = 0; i < track->count; i++)
+		if (kilni_ring_wait(track->uses[i].stream,
+				    track->uses[i].seq) != KILN_OK)
+			return;
+	call(data, user);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/internal.h"
+
+#include <stdlib.h>
+
+void kilni_track_init(struct kilni_track *track)
+{
+	track->lock = 0;
+	track->count = 0;
+	track->capacity = KILNI_COUNTOF(track->near);
+	track->writer = (struct kilni_use){ NULL, 0 };
+	track->uses = track->near;
+}
+
+void kilni_track_born(struct kilni_track *track, struct kilni_stream *stream)
+{
+	uint64_t tail = stream_tail(stream);
+
+	if (stream_completed(stream) < tail)
+		track->uses[track->count++] =
+			(struct kilni_use){ stream, tail };
+}
+
+void kilni_track_fini(struct kilni_track *track)
+{
+	if (track->uses != track->near)
+		free(track->uses);
+}
+
+bool kilni_track_idle(struct kilni_track *track)
+{
+	bool idle = true;
+
+	kilni_spin_lock(&track->lock);
+	for (uint32_t i = 0; idle && i < track->count; i++)
+		idle = use_done(&track->uses[i]);
+	kilni_spin_unlock(&track->lock);
+	return idle;
+}
+
+enum kiln_status kilni_track_wait(struct kilni_track *track)
+{
+	struct kilni_stream *origin;
+	struct kilni_use writer;
+
+	kilni_spin_lock(&track->lock);
+	writer = track->writer;
+	kilni_spin_unlock(&track->lock);
+	if (!writer.stream)
+		return KILN_OK;
+	KILNI_TRY(kilni_ring_wait(writer.stream, writer.seq));
+	origin = kilni_failure_find(&writer);
+	return origin ? kilni_failure_report(origin) : KILN_OK;
+}

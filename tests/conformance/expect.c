@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/conformance/expect.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool add_row(struct conf_expect *expect, const char *glob,
+		    const char *reason)
+{
+	struct conf_expect_row *rows;
+
+	rows = realloc(expect->rows, (expect->count + 1) * sizeof(*rows));
+	if (!rows)
+		return false;
+	expect->rows = rows;
+	rows += expect->count++;
+	rows->glob = strdup(glob);
+	rows->reason = strdup(reason);
+	return rows->glob && rows->reason;
+}
+
+/* Cuts the next word off *rest; NULL where there is none. */
+static char *word(char **rest)
+{
+	char *start = *rest + strspn(*rest, " \t\n");
+	size_t length = strcspn(start, " \t\n");
+
+	if (length == 0)
+		return NULL;
+	*rest = start + length;
+	if (**rest)
+		*(*rest)++ = '\0';
+	return start;
+}
+
+static bool load_line(struct conf_expect *expect, char *line)
+{
+	char *rest = line, *verb = word(&rest), *glob, *reason;
+
+	if (!verb || *verb == '#')
+		return true;
+	if (strcmp(verb, "unsupported") != 0)
+		return false;
+	glob = word(&rest);
+	reason = rest + strspn(rest, " \t\n");
+	reason[strcspn(reason, "\n")] = '\0';
+	return glob && *reason && add_row(expect, glob, reason);
+}
+
+static bool load_lines(struct conf_expect *expect, FILE *file,
+		       const char *path, struct conf_text *why)
+{
+	char *line = NULL;
+	size_t size = 0, number = 0;
+	bool good = true;
+
+	while (good && getline(&line, &size, file) >= 0) {
+		number++;
+		good = load_line(expect, line);
+	}
+	if (!good)
+		conf_text_add(why, "%s:%zu: not \"unsupported GLOB REASON\"",
+			      path, number);
+	else if (ferror(file))
+		conf_text_add(why, "%s: %s", path, strerror(errno));
+	good = good && !ferror(file);
+	free(line);
+	return good;
+}
+
+bool conf_expect_load(struct conf_expect *expect, const char *path,
+		      struct conf_text *why)
+{
+	FILE *file = fopen(path, "re");
+	bool good;
+
+	if (!file) {
+		conf_text_add(why, "%s: %s", path, strerror(errno));
+		return false;
+	}
+	good = load_lines(expect, file, path, why);
+	fclose(file);
+	return good;
+}
+
+void conf_expect_clear(struct conf_expect *expect)
+{
+	size_t i;
+
+	for (i = 0; i < expect->count; i++) {
+		free(expect->rows[i].glob);
+		free(expect->rows[i].reason);
+	}
+	free(expect->rows);
+	memset(expect, 0, sizeof(*expect));
+}
+
+static bool matches(const char *glob, const struct conf_vector *vector)
+{
+	int i;
+
+	if (fnmatch(glob, vector->id, 0) == 0)
+		return true;
+	for (i = 0; i < vector->step_count; i++) {
+		if (fnmatch(glob, vector->steps[i].method->name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+const char *conf_expect_find(const struct conf_expect *expect,
+			     const struct conf_vector *vector)
+{
+	size_t i;
+
+	for (i = 0; i < expect->count; i++) {
+		if (matches(expect->rows[i].glob, vector))
+			return expect->rows[i].reason;
+	}
+	return NULL;
+}

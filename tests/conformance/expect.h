@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONF_EXPECT_H
+#define CONF_EXPECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/conformance/text.h"
+#include "tests/conformance/vector.h"
+
+/*
+ * What a device cannot do, a line each:
+ *
+ *   unsupported GLOB REASON...
+ *
+ * GLOB is matched against the id of a case and the methods of its steps.
+ * Empty lines and lines that begin with # are passed over.
+ */
+struct conf_expect {
+	struct conf_expect_row {
+		char *glob, *reason;
+	} *rows;
+	size_t count;
+};
+
+/* Reads a file; false with why, which names file and line. */
+bool conf_expect_load(struct conf_expect *expect, const char *path,
+		      struct conf_text *why);
+
+void conf_expect_clear(struct conf_expect *expect);
+
+/* The reason why a case cannot pass, or NULL. */
+const char *conf_expect_find(const struct conf_expect *expect,
+			     const struct conf_vector *vector);
+
+#endif

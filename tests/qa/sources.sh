@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks that sources.am lists each source file of the tree, each once and
+# none that is gone. With --write the list is made anew.
+#
+# A kernel file is compiled once per instruction-set level if its text depends
+# on KILNI_ISA_SUFFIX, else once.
+set -eu
+export LC_ALL=C
+top=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
+cd "$top"
+
+# files FOLDER-OR-GLOB...: its source files, sorted, tests and all left out
+files()
+{
+	for dir; do
+		[ ! -d "$dir" ] || find "$dir" -type f \
+			\( -name '*.[ch]' -o -name '*.def' -o -name '*.kl' \)
+	done | sort -u
+}
+
+# is_level FILE: whether it belongs to an instruction-set level
+is_level()
+{
+	case $1 in
+	*.c) ;;
+	*) return 1 ;;
+	esac
+	${CC:-cc} -E -P -I. -Iinclude -DKILNI_ISA_SUFFIX=zz_level_zz \
+		-mavx2 -mfma "$1" 2>/dev/null | grep -q zz_level_zz
+}
+
+list() # NAME, files on stdin
+{
+	printf '\n%s =' "$1"
+	while read -r file; do
+		printf ' \\\n\t%s' "$file"
+	done
+	printf '\n'
+}
+
+programs() # GLOB...: unit test programs, without their suffix
+{
+	for file; do
+		[ ! -f "$file" ] || echo "${file%.c}"
+	done
+}
+
+kernel_files()
+{
+	for file in $(files kernels); do
+		if is_level "$file"; then
+			[ "$1" = level ] && echo "$file"
+		else
+			[ "$1" = once ] && echo "$file"
+		fi
+	done
+}
+
+write()
+{
+	echo "# Made by tests/qa/sources.sh --write; checked by make check."
+	files base | list base_sources
+	kernel_files once | list kernel_sources
+	kernel_files level | list level_sources
+	files drivers | grep -v '^drivers/[^/]*/' | list driver_sources
+	for driver in drivers/*/; do
+		name=$(basename "$driver")
+		files "drivers/$name" | list "driver_${name}_sources"
+	done
+	for dir in alloc sched lib tools examples; do
+		files $dir | list ${dir}_sources
+	done
+	files include | list public_headers
+	files tests/conformance | list conformance_sources
+	programs tests/unit/t_*.c | list unit_programs
+	files tests/unit | grep -v '/t_[^/]*\.c$' | list unit_common
+	programs tests/kl/t_*.c | list kl_programs
+	find bench man tests/kl -type f ! -name "*.pyc" ! -name "*.[0-9]" | sort | list extra_files
+	find man -name '*.[0-9]' | sort | list man_pages
+	find tests/vectors -name '*.jsonl' | sort | list vector_tests
+}
+
+if [ "${1-}" = --write ]; then
+	write >sources.am.new
+	mv sources.am.new sources.am
+	exit
+fi
+
+bad=0
+listed=$(sed -n 's/^\t\([^ ]*\).*/\1/p' sources.am | sort)
+found=$({
+	files base kernels drivers alloc sched lib tools include \
+		examples tests/conformance
+	programs tests/unit/t_*.c tests/kl/t_*.c
+	files tests/unit | grep -v '/t_[^/]*\.c$' || :
+	find bench man tests/kl -type f ! -name "*.pyc" ! -name "*.[0-9]"
+	find man -name '*.[0-9]'
+	find tests/vectors -name '*.jsonl'
+} | sort)
+for file in $found; do
+	count=$(printf '%s\n' "$listed" | grep -cxF "$file" || :)
+	[ "$count" = 1 ] && continue
+	echo "$file: $count times in sources.am, not once" >&2
+	bad=1
+done
+for file in $listed; do
+	printf '%s\n' "$found" | grep -qxF "$file" && continue
+	echo "$file: in sources.am, but gone" >&2
+	bad=1
+done
+[ $bad = 0 ] || echo "tests/qa/sources.sh --write makes the list anew" >&2
+exit $bad

@@ -1,0 +1,845 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pools of one stream: sizes, caps, caching, accounting, failures. */
+
+#include "tests/unit/pools_fake.h"
+
+#include "alloc/internal.h"
+#include "alloc/poison.h"
+
+static const char *message(void)
+{
+	return kiln_error_message();
+}
+
+static struct kiln_pool_info info_of(struct kilni_pools *pools, size_t index)
+{
+	struct kiln_pool_info infos[8];
+	size_t count = kilni_pools_report(pools, infos, 8);
+
+	ck_assert_uint_lt(index, count);
+	return infos[index];
+}
+
+/* ---- sizes ---- */
+
+START_TEST(sizes_round_trip)
+{
+	static const uint64_t sizes[] = {
+		1, 63, 64, 65, 1000, 4097, 65535, 65536, 65537, MiB - 1, MiB,
+		4 * MiB, 4 * MiB + 1, 33 * MiB, 64 * MiB, 64 * MiB + 1, 3 * GiB
+	};
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slices[KILNI_COUNTOF(sizes)];
+	uint64_t live = 0, reserved;
+	unsigned i, round;
+
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < KILNI_COUNTOF(sizes); i++) {
+			slices[i] = take(pools, 0, sizes[i]);
+			ck_assert_uint_eq(slices[i].address % 64, 0);
+			live += sizes[i];
+			ck_assert_uint_eq(usage_of(pools).live_bytes, live);
+		}
+		reserved = usage_of(pools).reserved_bytes;
+		ck_assert_uint_eq(usage_of(pools).allocations, i);
+		ck_assert_uint_eq(hw.held, reserved);
+		while (i-- > 0) {
+			give(pools, &slices[i], 0);
+			live -= sizes[i];
+		}
+		ck_assert_uint_eq(usage_of(pools).cached_bytes, reserved);
+	}
+	ck_assert_uint_eq(usage_of(pools).driver_calls, hw.calls);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(a_freed_slice_comes_back)
+{
+	static const uint64_t sizes[] = { 64, 4096, MiB, 8 * MiB, 100 * MiB };
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	unsigned i, k;
+
+	for (i = 0; i < KILNI_COUNTOF(sizes); i++) {
+		struct kilni_slice first = take(pools, 0, sizes[i]), again;
+
+		give(pools, &first, 0);
+		for (k = 0; k < 3; k++) {
+			again = take(pools, 0, sizes[i]);
+			ck_assert_uint_eq(again.address, first.address);
+			give(pools, &again, 0);
+		}
+	}
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(zero_bytes)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice a = take(pools, 0, 0), b = { 0 };
+
+	ck_assert_int_eq(try_take(pools, 0, 0, true, &b), KILN_OK);
+	ck_assert_uint_ne(a.address, 0);
+	ck_assert_uint_eq(a.address % 64, 0);
+	ck_assert_uint_eq(usage_of(pools).allocations, 2);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 0);
+	ck_assert_uint_eq(hw.calls, 0);
+	give(pools, &a, 0);
+	give_done(pools, &b);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(strict_alignment)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools;
+	struct kilni_slice slices[64];
+	unsigned i;
+
+	hw.limits.alignment = 4096;
+	hw.limits.page_granularity = 2 * MiB;
+	hw.next = 4 * GiB;
+	pools = pools_new(&hw, 0, 0);
+	for (i = 0; i < 64; i++) {
+		slices[i] = take(pools, 0, 1 + 997 * i * i);
+		ck_assert_uint_eq(slices[i].address % 4096, 0);
+	}
+	for (i = 0; i < 64; i++)
+		give(pools, &slices[i * 29 % 64], 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(more_than_4_gib)
+{
+	struct fake_hw hw = fake_hw(UINT64_C(1) << 42);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice a = take(pools, 0, 5 * GiB);
+	struct kilni_slice b = take(pools, 0, 4 * GiB - 1);
+	struct kilni_slice c = keep(pools, 6 * GiB + 1);
+
+	ck_assert(b.address >= a.address + 5 * GiB ||
+		  a.address >= b.address + 4 * GiB);
+	ck_assert_uint_eq(usage_of(pools).live_bytes, 15 * GiB);
+	give(pools, &a, 0);
+	give(pools, &b, 0);
+	give(pools, &c, 0);
+	a = take(pools, 0, 5 * GiB - 3);
+	ck_assert_uint_ge(usage_of(pools).padding_bytes, 3);
+	give(pools, &a, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(sizes_that_wrap)
+{
+	struct fake_hw hw = fake_hw(0);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice = { 0 };
+	uint64_t back;
+
+	for (back = 0; back < 5000; back += 7) {
+		ck_assert_int_eq(try_take(pools, 0, UINT64_MAX - back,
+					  back & 1, &slice),
+				 KILN_ERR_OVERFLOW);
+	}
+	ck_assert_int_eq(try_take(pools, 0, UINT64_MAX / 2, false, &slice),
+			 KILN_ERR_LIMIT);
+	ck_assert_ptr_null(slice.block);
+	slice = take(pools, 0, 100);
+	give(pools, &slice, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- the ladder and its report ---- */
+
+START_TEST(report_in_routing_order)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice small = take(pools, 0, 64 * KiB);
+	struct kilni_slice medium = take(pools, 0, 64 * KiB + 1);
+	struct kilni_slice large = take(pools, 0, 64 * MiB);
+	struct kilni_slice exclusive = take(pools, 0, 65 * MiB);
+	struct kilni_slice persistent = keep(pools, 10);
+	struct kiln_pool_info info;
+	size_t i;
+
+	ck_assert_uint_eq(kilni_pools_report(pools, NULL, 0), 5);
+	for (i = 0; i < 5; i++) {
+		info = info_of(pools, i);
+		ck_assert_uint_eq(info.allocations, 1);
+		ck_assert_uint_eq(info.pages, 1);
+		ck_assert_uint_eq(info.live_bytes + info.cached_bytes +
+					  info.padding_bytes,
+				  info.reserved_bytes);
+		if (i < 3)
+			ck_assert_uint_eq(info.kind, KILN_POOL_SLICED);
+		if (i && i < 3)
+			ck_assert_uint_lt(info_of(pools, i - 1).page_bytes,
+					  info.page_bytes);
+	}
+	ck_assert_uint_eq(info_of(pools, 3).kind, KILN_POOL_EXCLUSIVE);
+	ck_assert_uint_eq(info_of(pools, 3).largest_request_bytes, 65 * MiB);
+	ck_assert_uint_eq(info_of(pools, 4).kind, KILN_POOL_PERSISTENT);
+	ck_assert_uint_eq(info_of(pools, 2).largest_hole_bytes, 0);
+	give(pools, &large, 0);
+	ck_assert_uint_eq(info_of(pools, 2).largest_hole_bytes, 64 * MiB);
+	give(pools, &small, 0);
+	give(pools, &medium, 0);
+	give(pools, &exclusive, 0);
+	give(pools, &persistent, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(small_pages_make_a_short_ladder)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 64 * KiB, 0);
+	struct kilni_slice a = take(pools, 0, 100);
+	struct kilni_slice b = take(pools, 0, 64 * KiB);
+	struct kilni_slice c = take(pools, 0, 64 * KiB + 1);
+
+	ck_assert_uint_eq(kilni_pools_report(pools, NULL, 0), 3);
+	ck_assert_uint_eq(info_of(pools, 0).pages, 2);
+	ck_assert_uint_eq(info_of(pools, 1).pages, 1);
+	give(pools, &a, 0);
+	give(pools, &b, 0);
+	give(pools, &c, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(bad_configuration)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools_config config = { 0, 4095 };
+	struct kilni_pools *pools = NULL;
+
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
+					    &config),
+			 KILN_ERR_OPTION);
+	ck_assert_ptr_nonnull(strstr(message(), "4095"));
+	config = (struct kilni_pools_config){ UINT64_MAX, 0 };
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
+					    &config),
+			 KILN_ERR_OPTION);
+	hw.limits.alignment = 48;
+	config = (struct kilni_pools_config){ 0, 0 };
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
+					    &config),
+			 KILN_ERR_INTERNAL);
+	ck_assert_ptr_null(pools);
+}
+END_TEST
+
+START_TEST(best_fit_and_merging)
+{
+	static const uint64_t sizes[] = { 5, 7, 6, 8, 6, 9 };
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice[6], fit;
+	unsigned i;
+
+	for (i = 0; i < 6; i++)
+		slice[i] = take(pools, 0, sizes[i] * MiB);
+	give(pools, &slice[4], 0);
+	give(pools, &slice[2], 0);
+	give(pools, &slice[0], 0);
+	/* The smallest hole that is large enough, the lowest of equals. */
+	fit = take(pools, 0, 11 * MiB / 2);
+	ck_assert_uint_eq(fit.address, slice[2].address);
+	give(pools, &fit, 0);
+	/* Three neighbours become one hole of 18 MiB. */
+	give(pools, &slice[1], 0);
+	fit = take(pools, 0, 18 * MiB);
+	ck_assert_uint_eq(fit.address, slice[0].address);
+	give(pools, &fit, 0);
+	give(pools, &slice[3], 0);
+	give(pools, &slice[5], 0);
+	ck_assert_uint_eq(info_of(pools, 2).largest_hole_bytes, 64 * MiB);
+	ck_assert_uint_eq(info_of(pools, 2).pages, 1);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- P01 ---- */
+
+START_TEST(p01_holes)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, GiB);
+	struct kilni_slice slice[16], wide;
+	uint64_t calls;
+	unsigned i;
+
+	for (i = 0; i < 16; i++)
+		slice[i] = take(pools, 0, 64 * MiB);
+	for (i = 0; i < 16; i += 2)
+		give(pools, &slice[i], 0);
+	/* Pages of which nothing is used make room for a wider one ... */
+	fake_complete(0);
+	wide = take(pools, 0, 128 * MiB);
+	ck_assert_uint_le(usage_of(pools).reserved_bytes, GiB);
+	give(pools, &wide, 0);
+	/* ... and that one is carved again: no call of the driver. */
+	calls = hw.calls;
+	for (i = 0; i < 16; i += 2)
+		slice[i] = take(pools, 0, 64 * MiB);
+	ck_assert_uint_eq(hw.calls, calls);
+	for (i = 0; i < 16; i++)
+		give(pools, &slice[i], 0);
+	fake_complete(0);
+	wide = take(pools, 0, GiB);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, GiB);
+	give(pools, &wide, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p01_fragments_are_named)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, GiB);
+	struct kilni_slice slice[32], wide = { 0 };
+	unsigned i;
+
+	for (i = 0; i < 32; i++)
+		slice[i] = take(pools, 0, 32 * MiB);
+	for (i = 0; i < 32; i += 2)
+		give(pools, &slice[i], 0);
+	ck_assert_int_eq(try_take(pools, 0, 128 * MiB, false, &wide),
+			 KILN_ERR_LIMIT);
+	ck_assert_ptr_nonnull(strstr(message(), "requested 134217728"));
+	ck_assert_ptr_nonnull(strstr(message(), "free 536870912"));
+	ck_assert_ptr_nonnull(strstr(message(), "largest hole 33554432"));
+	ck_assert_ptr_nonnull(strstr(message(), "cap 1073741824"));
+	ck_assert_ptr_nonnull(strstr(message(),
+				     "large 536870912 of 1073741824 used"));
+	/* The next calls work, without the driver. */
+	hw.broken = KILN_ERR_DEVICE_LOST;
+	for (i = 0; i < 32; i += 2)
+		slice[i] = take(pools, 0, 32 * MiB);
+	for (i = 0; i < 32; i++)
+		give(pools, &slice[i], 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(a_hole_of_any_pool_serves_in_need)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 64 * MiB);
+	struct kilni_slice big = take(pools, 0, 60 * MiB), small[64];
+	struct kilni_slice more = { 0 };
+	unsigned i;
+
+	/* One page holds the cap; small slices go to its last 4 MiB. */
+	for (i = 0; i < 64; i++)
+		small[i] = take(pools, 0, 64 * KiB);
+	ck_assert_int_eq(try_take(pools, 0, 1, false, &more), KILN_ERR_LIMIT);
+	for (i = 0; i < 64; i++)
+		give(pools, &small[i], 0);
+	give(pools, &big, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- P02 ---- */
+
+START_TEST(p02_all_of_the_cap)
+{
+	static const uint64_t first[] = { 0, 256 * KiB, 1000192 };
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 64 * MiB);
+	struct kilni_slice slice[8], more = { 0 };
+	struct kiln_memory_usage usage;
+	unsigned i;
+
+	slice[0] = take(pools, 0, first[_i]);
+	give_done(pools, &slice[0]);
+	for (i = 0; i < 8; i++)
+		slice[i] = take(pools, 0, 8 * MiB);
+	ck_assert_int_eq(try_take(pools, 0, 1, false, &more), KILN_ERR_LIMIT);
+	ck_assert_ptr_nonnull(strstr(message(), "cap 67108864"));
+	usage = usage_of(pools);
+	ck_assert_uint_eq(usage.live_bytes, 67108864);
+	ck_assert_uint_eq(usage.padding_bytes, 0);
+	for (i = 0; i < 8; i++)
+		give_done(pools, &slice[i]);
+	slice[0] = take(pools, 0, first[_i]);
+	give_done(pools, &slice[0]);
+	slice[0] = take(pools, 0, 64 * MiB);
+	give_done(pools, &slice[0]);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p02_odd_caps)
+{
+	static const uint64_t caps[] = { 4096, 65536, 3 * MiB + 4096 + 77,
+					 65 * MiB, 100 * MiB, 333 * MiB };
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, caps[_i]);
+	uint64_t whole = caps[_i] / 4096 * 4096, left = whole, part = 4096;
+	struct kilni_slice slice[32];
+	unsigned i, count = 0;
+
+	slice[0] = take(pools, 0, whole);
+	give(pools, &slice[0], 0);
+	fake_complete(0);
+	/* Parts that double fill it too. */
+	while (left) {
+		part = kilni_min_u64(part, left);
+		slice[count++] = take(pools, 0, part);
+		left -= part;
+		part *= 2;
+	}
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, whole);
+	for (i = 0; i < count; i++)
+		give(pools, &slice[i], 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- P03 ---- */
+
+START_TEST(p03_growing_sizes)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	unsigned s, round;
+
+	for (round = 0; round < 3; round++)
+		for (s = 10; s <= 300; s += 10) {
+			struct kilni_slice slice = take(pools, 0, s * MiB);
+
+			give(pools, &slice, 0);
+			fake_complete(0);
+		}
+	ck_assert_uint_le(usage_of(pools).peak_reserved_bytes,
+			  (300 + 2 * 64) * MiB);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p03_trim_after_a_peak)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice = take(pools, 0, 2 * GiB);
+	unsigned i;
+
+	give(pools, &slice, 0);
+	fake_complete(0);
+	for (i = 0; i < 20; i++) {
+		slice = take(pools, 0, 16 * MiB);
+		give(pools, &slice, 0);
+		fake_complete(0);
+	}
+	slice = take(pools, 0, 16 * MiB);
+	ck_assert_int_eq(kilni_pools_trim(pools, 0), KILN_OK);
+	ck_assert_uint_le(usage_of(pools).reserved_bytes, (16 + 64) * MiB);
+	give(pools, &slice, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p03_idle_pages_go)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice = take(pools, 0, 2 * GiB);
+	unsigned i;
+
+	give(pools, &slice, 0);
+	for (i = 0; i < 3 * KILNI_IDLE_LIMIT + KILNI_TICK; i++) {
+		slice = take(pools, 0, 16 * MiB);
+		give(pools, &slice, 0);
+		fake_complete(0);
+	}
+	ck_assert_uint_le(usage_of(pools).reserved_bytes, 256 * MiB);
+	ck_assert_uint_le(hw.held, 256 * MiB);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(steady_work_keeps_its_pages)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice wide, other, small;
+	uint64_t calls = 0;
+	unsigned i, k;
+
+	/* Each step outlasts the first idle limit several times. */
+	for (i = 0; i < 40; i++) {
+		if (i == 20)
+			calls = hw.calls;
+		wide = take(pools, 0, 400 * MiB);
+		give(pools, &wide, 0);
+		other = take(pools, 0, 700 * MiB);
+		give(pools, &other, 0);
+		for (k = 0; k < 4 * KILNI_IDLE_LIMIT; k++) {
+			struct kilni_use use = fake_work(0);
+
+			ck_assert_int_eq(kilni_pools_alloc(pools, stream(0),
+							   4096, false,
+							   &small),
+					 KILN_OK);
+			kilni_pools_free(pools, &small, &use, 1);
+			fake_complete(0);
+		}
+	}
+	ck_assert_uint_le(hw.calls - calls, 4);
+	ck_assert_uint_le(usage_of(pools).peak_reserved_bytes, 1500 * MiB);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(trim_to_a_target)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice[4];
+	unsigned i;
+
+	for (i = 0; i < 4; i++)
+		slice[i] = take(pools, 0, 100 * MiB);
+	for (i = 0; i < 4; i++)
+		give_done(pools, &slice[i]);
+	ck_assert_int_eq(kilni_pools_trim(pools, 250 * MiB), KILN_OK);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 200 * MiB);
+	ck_assert_int_eq(kilni_pools_trim(pools, 0), KILN_OK);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- P04, persistent slices ---- */
+
+START_TEST(p04_cleaning_up)
+{
+	static const uint64_t sizes[] = { 1000, 4 * KiB + 1, MiB - 1, MiB,
+					  3 * MiB, 33 * MiB, 64 * MiB + 256 };
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice[7];
+	uint64_t early = 0, during = 0;
+	unsigned i, round;
+
+	for (round = 1; round <= 500; round++) {
+		for (i = 0; i < 7; i++)
+			slice[i] = take(pools, 0, sizes[i]);
+		if (round == 10)
+			during = usage_of(pools).reserved_bytes;
+		if (round > 10)
+			ck_assert_uint_eq(usage_of(pools).reserved_bytes,
+					  during);
+		for (i = 0; i < 7; i++)
+			give(pools, &slice[i], 0);
+		if (round & 1)
+			fake_complete(0);
+		ck_assert_int_eq(kilni_pools_trim(pools, 0), KILN_OK);
+		if (round == 10)
+			early = usage_of(pools).reserved_bytes;
+	}
+	ck_assert_uint_le(usage_of(pools).reserved_bytes, early + 64 * MiB);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p04_persistent_comes_back)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice first = keep(pools, 1000), other = keep(pools, 500);
+	struct kilni_slice again;
+
+	give(pools, &first, 0);
+	again = keep(pools, 1000);
+	ck_assert_uint_eq(again.address, first.address);
+	ck_assert_uint_eq(info_of(pools, 4).allocations, 2);
+	ck_assert_uint_eq(info_of(pools, 4).pages, 1);
+	give(pools, &again, 0);
+	give(pools, &other, 0);
+	fake_complete(0);
+	kilni_pools_trim(pools, 0);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(persistent_fits_exactly)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice a = keep(pools, 4096), b = keep(pools, 4096), c, d;
+
+	give(pools, &a, 0);
+	/* A smaller one does not nibble at it, a temporary even less. */
+	c = keep(pools, 64);
+	ck_assert_uint_ne(c.address, a.address);
+	d = take(pools, 0, 4096);
+	ck_assert_uint_ne(d.address, a.address);
+	ck_assert_uint_eq(info_of(pools, 4).allocations, 2);
+	give(pools, &d, 0);
+	d = keep(pools, 4096);
+	ck_assert_uint_eq(d.address, a.address);
+	give(pools, &b, 0);
+	give(pools, &c, 0);
+	give(pools, &d, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(persistent_shares_no_page)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice mine[40], theirs[40];
+	unsigned i;
+
+	for (i = 0; i < 40; i++) {
+		mine[i] = keep(pools, 1000 + i * i * 3000);
+		theirs[i] = take(pools, 0, 1000 + i * i * 3000);
+	}
+	for (i = 0; i < 40; i++) {
+		const struct kilni_block *a = mine[i].block;
+		const struct kilni_block *b = theirs[i].block;
+
+		ck_assert_int_eq(a->page->pool->kind, KILN_POOL_PERSISTENT);
+		ck_assert_int_eq(b->page->pool->kind, KILN_POOL_SLICED);
+		give(pools, &theirs[i], 0);
+	}
+	fake_complete(0);
+	kilni_pools_trim(pools, 0);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes,
+			  info_of(pools, 4).reserved_bytes);
+	for (i = 0; i < 40; i++)
+		give(pools, &mine[i], 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- what the driver refuses ---- */
+
+START_TEST(smaller_pages_where_large_ones_fail)
+{
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools;
+	struct kilni_slice a, b;
+
+	hw.limits.max_page_bytes = 4294967292;
+	hw.refused_above = 20 * MiB;
+	pools = pools_new(&hw, 0, 0);
+	a = take(pools, 0, 5 * MiB);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 16 * MiB);
+	hw.refused_above = GiB;
+	b = take(pools, 0, GiB);
+	give(pools, &a, 0);
+	give(pools, &b, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(p05_page_of_4_gib)
+{
+	struct fake_hw hw = fake_hw(4133625856);
+	struct kilni_pools *pools;
+	struct kilni_slice a;
+
+	hw.limits.max_page_bytes = 4294967292;
+	hw.physical = 4133625856;
+	pools = pools_new(&hw, 4 * GiB, 0);
+	a = take(pools, 0, GiB);
+	give(pools, &a, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(larger_than_any_page)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools;
+	struct kilni_slice a = { 0 };
+
+	hw.limits.max_page_bytes = 2 * GiB;
+	pools = pools_new(&hw, 0, 0);
+	ck_assert_int_eq(try_take(pools, 0, 2 * GiB + 1, false, &a),
+			 KILN_ERR_LIMIT);
+	ck_assert_ptr_nonnull(strstr(message(), "2147483648"));
+	a = take(pools, 0, 2 * GiB);
+	give(pools, &a, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(the_driver_has_no_more)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice a, b = { 0 };
+
+	hw.physical = 200 * MiB;
+	a = take(pools, 0, 100 * MiB);
+	ck_assert_int_eq(try_take(pools, 0, 150 * MiB, false, &b),
+			 KILN_ERR_OUT_OF_MEMORY);
+	ck_assert_int_eq(kiln_error_native(), 12);
+	ck_assert_ptr_nonnull(strstr(message(), "requested 157286400, free 0"));
+	give(pools, &a, 0);
+	/* What is cached makes room. */
+	b = take(pools, 0, 150 * MiB);
+	give(pools, &b, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+START_TEST(other_failures_pass_through)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice a = { 0 };
+
+	hw.broken = KILN_ERR_DEVICE_LOST;
+	ck_assert_int_eq(try_take(pools, 0, 100, false, &a),
+			 KILN_ERR_DEVICE_LOST);
+	ck_assert_uint_eq(hw.calls, 1);
+	ck_assert_str_eq(message(), "fake: broken");
+	hw.broken = KILN_OK;
+	a = take(pools, 0, 100);
+	give(pools, &a, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* Some work that takes pages of every kind; false: an allocation failed. */
+static bool some_work(struct kilni_pools *pools)
+{
+	static const uint64_t sizes[] = { 100, MiB, 10 * MiB, 60 * MiB,
+					  100 * MiB, 200 * MiB };
+	struct kilni_slice slice[12];
+	unsigned i, count = 0;
+	bool good = true;
+
+	for (i = 0; i < 12 && good; i++) {
+		good = try_take(pools, 0, sizes[i % 6], i >= 6,
+				&slice[count]) == KILN_OK;
+		count += good;
+	}
+	for (i = 0; i < count; i++)
+		give(pools, &slice[i], 0);
+	return good;
+}
+
+START_TEST(a_fault_at_every_page)
+{
+	static const enum kiln_status faults[] = { KILN_ERR_OUT_OF_MEMORY,
+						   KILN_ERR_DRIVER };
+	struct fake_hw hw = fake_hw(16 * GiB);
+	struct kilni_pools *pools;
+	uint64_t nth = 0, passes;
+
+	do {
+		pools = pools_new(&hw, 0, 0);
+		kilni_fault_set("page_alloc", ++nth, faults[_i]);
+		/* One refusal is got over, a broken driver is not. */
+		if (!some_work(pools)) {
+			ck_assert_int_eq(faults[_i], KILN_ERR_DRIVER);
+			ck_assert_int_eq(kiln_error_status(), KILN_ERR_DRIVER);
+		}
+		passes = kilni_fault_passes();
+		ck_assert(some_work(pools));
+		pools_done(&hw, pools);
+	} while (passes >= nth);
+	ck_assert_uint_ge(nth, 10);
+}
+END_TEST
+
+/* ---- poison ---- */
+
+#if KILNI_POISON
+START_TEST(free_ranges_are_poisoned)
+{
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools;
+	struct kilni_slice a, b;
+	char *at;
+
+	hw.real = true;
+	hw.limits.host_visible = true;
+	pools = pools_new(&hw, 0, 0);
+	a = take(pools, 0, 1000);
+	at = (char *)(uintptr_t)a.address;
+	memset(at, 1, 1000);
+	ck_assert(__asan_address_is_poisoned(at + 1000));
+	give_done(pools, &a);
+	ck_assert(__asan_address_is_poisoned(at));
+	a = take(pools, 0, 1000);
+	ck_assert(!__asan_address_is_poisoned(at));
+	/* Queued work may still read it. */
+	give(pools, &a, 0);
+	ck_assert(!__asan_address_is_poisoned(at));
+	b = take(pools, 0, 100 * MiB);
+	memset((char *)(uintptr_t)b.address, 1, 100 * MiB);
+	give_done(pools, &b);
+	pools_done(&hw, pools);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+	Suite *suite = suite_create("pools");
+	TCase *tests = tcase_create("one stream");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(tests, fake_reset, NULL);
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, sizes_round_trip);
+	tcase_add_test(tests, a_freed_slice_comes_back);
+	tcase_add_test(tests, zero_bytes);
+	tcase_add_test(tests, strict_alignment);
+	tcase_add_test(tests, more_than_4_gib);
+	tcase_add_test(tests, sizes_that_wrap);
+	tcase_add_test(tests, report_in_routing_order);
+	tcase_add_test(tests, small_pages_make_a_short_ladder);
+	tcase_add_test(tests, bad_configuration);
+	tcase_add_test(tests, best_fit_and_merging);
+	tcase_add_test(tests, p01_holes);
+	tcase_add_test(tests, p01_fragments_are_named);
+	tcase_add_test(tests, a_hole_of_any_pool_serves_in_need);
+	tcase_add_loop_test(tests, p02_all_of_the_cap, 0, 3);
+	tcase_add_loop_test(tests, p02_odd_caps, 0, 6);
+	tcase_add_test(tests, p03_growing_sizes);
+	tcase_add_test(tests, p03_trim_after_a_peak);
+	tcase_add_test(tests, p03_idle_pages_go);
+	tcase_add_test(tests, steady_work_keeps_its_pages);
+	tcase_add_test(tests, trim_to_a_target);
+	tcase_add_test(tests, p04_cleaning_up);
+	tcase_add_test(tests, p04_persistent_comes_back);
+	tcase_add_test(tests, persistent_fits_exactly);
+	tcase_add_test(tests, persistent_shares_no_page);
+	tcase_add_test(tests, smaller_pages_where_large_ones_fail);
+	tcase_add_test(tests, p05_page_of_4_gib);
+	tcase_add_test(tests, larger_than_any_page);
+	tcase_add_test(tests, the_driver_has_no_more);
+	tcase_add_test(tests, other_failures_pass_through);
+	tcase_add_loop_test(tests, a_fault_at_every_page, 0, 2);
+#if KILNI_POISON
+	tcase_add_test(tests, free_ranges_are_poisoned);
+#endif
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

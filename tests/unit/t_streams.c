@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api.h"
+
+#include <pthread.h>
+
+#include "base/base.h"
+#include "drivers/driver.h"
+#include "lib/testing.h"
+
+/* Order between streams, and what an error does to them. */
+
+#define BIG (1 << 18)
+
+static struct kiln_device *dev;
+
+static void setup(void)
+{
+	dev = open_device("cpu");
+}
+
+static void setup_small_ring(void)
+{
+	setenv("KILN_RING_LIMIT", "256", 1);
+	setup();
+}
+
+static void teardown(void)
+{
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	kiln_device_release(dev);
+}
+
+static struct kiln_tensor *filled(double value)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+
+	OK(kiln_full(&t, dev, KILN_F32, 1, SHAPE(BIG), kiln_float(value)));
+	return t;
+}
+
+static void expect_all(struct kiln_tensor *t, float value)
+{
+	float *data = malloc(BIG * sizeof(float));
+
+	int wrong = 0;
+
+	OK(kiln_tensor_read(t, data, BIG * sizeof(float)));
+	for (int i = 0; i < BIG; i++)
+		wrong += data[i] != value;
+	ck_assert_int_eq(wrong, 0);
+	free(data);
+}
+
+/* A stream of the test's own that is the current one. */
+static struct kiln_stream *enter_stream(void)
+{
+	struct kiln_stream *stream = NULL;
+
+	OK(kiln_stream_create(&stream, dev));
+	OK(kiln_stream_set_current(dev, stream));
+	return stream;
+}
+
+static void leave_stream(struct kiln_stream *stream)
+{
+	OK(kiln_stream_set_current(dev, NULL));
+	kiln_stream_release(stream);
+}
+
+START_TEST(calls_do_not_wait)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	int gate = 0;
+
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_add(&y, x, x));
+	OK(kiln_add(&y, y, x));
+	OK(kiln_device_flush(dev));
+	kilni_gate_open(&gate);
+	expect_all(y, 3);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+START_TEST(streams_are_ordered_by_their_tensors)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_stream *stream;
+	int gate = 0;
+
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_mul_scalar(&x, x, kiln_float(5)));
+	stream = enter_stream();
+	OK(kiln_add(&y, x, x));
+	OK(kiln_stream_flush(stream));
+	kilni_gate_open(&gate);
+	expect_all(y, 10);
+	leave_stream(stream);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+START_TEST(write_in_place_waits_for_readers)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *z = filled(0);
+	struct kiln_stream *stream;
+	int gate = 0;
+
+	OK(kiln_device_sync(dev));
+	stream = enter_stream();
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_add(&y, x, z));
+	OK(kiln_stream_flush(stream));
+	OK(kiln_stream_set_current(dev, NULL));
+	OK(kiln_neg(&x, x));
+	OK(kiln_device_flush(dev));
+	kilni_gate_open(&gate);
+	expect_all(y, 1);
+	expect_all(x, -1);
+	kiln_stream_release(stream);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+}
+END_TEST
+
+static void *release_tensor(void *tensor)
+{
+	kiln_tensor_release(tensor);
+	return NULL;
+}
+
+/*
+ * Memory that another stream still reads is not given out: a third thread
+ * frees it, the first stream asks for as much and fills it.
+ */
+START_TEST(freed_memory_waits_for_its_readers)
+{
+	for (int i = 0; i < 200; i++) {
+		struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+		struct kiln_tensor *z;
+		struct kiln_stream *stream = enter_stream();
+		pthread_t thread;
+		int gate = 0;
+
+		OK(kilni_test_gate(dev, &gate));
+		OK(kiln_mul_scalar(&y, x, kiln_float(1)));
+		OK(kiln_stream_flush(stream));
+		OK(kiln_stream_set_current(dev, NULL));
+		ck_assert(!pthread_create(&thread, NULL, release_tensor, x));
+		ck_assert(!pthread_join(thread, NULL));
+		z = filled(2);
+		OK(kiln_device_flush(dev));
+		kilni_gate_open(&gate);
+		expect_all(y, 1);
+		expect_all(z, 2);
+		kiln_stream_release(stream);
+		kiln_tensor_release(y);
+		kiln_tensor_release(z);
+	}
+}
+END_TEST
+
+/* Memory that is given out while its stream still reads it. */
+START_TEST(new_memory_is_ordered_for_other_streams)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *z = KILN_TENSOR_NONE, *two = filled(2);
+	struct kiln_stream *stream;
+	int gate = 0;
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_mul_scalar(&y, x, kiln_float(3)));
+	kiln_tensor_clear(&x);
+	OK(kiln_empty(&z, dev, KILN_F32, 1, SHAPE(BIG)));
+	stream = enter_stream();
+	OK(kiln_copy_into(z, two));
+	OK(kiln_device_flush(dev));
+	kilni_gate_open(&gate);
+	expect_all(z, 2);
+	expect_all(y, 3);
+	leave_stream(stream);
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+	kiln_tensor_release(two);
+}
+END_TEST
+
+static void reset_current(void)
+{
+	struct kiln_stream *stream = NULL;
+
+	OK(kiln_stream_current(&stream, dev));
+	OK(kiln_stream_reset(stream));
+	ck_assert(!kiln_stream_poisoned(stream));
+	kiln_stream_release(stream);
+}
+
+START_TEST(index_error_is_told_once)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3), *good = FLOATS(dev, 4);
+	struct kiln_tensor *index = INTS(dev, 1, 7, -2);
+	struct kiln_tensor *y = KILN_TENSOR_NONE, *z = KILN_TENSOR_NONE;
+	float data[3] = { 8, 8, 8 };
+
+	OK(kiln_select(&y, x, 0, index));
+	FAILS(kiln_tensor_read(y, data, sizeof(data)), KILN_ERR_INDEX,
+	      "kiln_select: index 7 is outside 0..2");
+	ck_assert_float_eq(data[0], 8);
+	FAILS(kiln_tensor_read(y, data, sizeof(data)), KILN_ERR_DEPENDENCY,
+	      "index 7");
+	FAILS(kiln_neg(&z, y), KILN_ERR_POISONED, "reset");
+	EXPECT_FLOATS(good, 4);
+	OK(kiln_device_sync(dev));
+	reset_current();
+	FAILS(kiln_neg(&z, y), KILN_ERR_DEPENDENCY, "kiln_neg");
+	OK(kiln_neg(&z, good));
+	EXPECT_FLOATS(z, -4);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+	kiln_tensor_release(good);
+	kiln_tensor_release(index);
+}
+END_TEST
+
+/* Twenty ops queued, the seventh fails: its dependents fail, others do not. */
+START_TEST(dependents_of_a_failed_op_fail)
+{
+	struct kiln_tensor *chain = filled(0), *others[20] = { NULL };
+	struct kiln_tensor *index = INTS(dev, BIG);
+	struct kiln_stream *stream = NULL;
+	float *data = malloc(BIG * sizeof(float)), one;
+	int gate = 0;
+
+	OK(kiln_stream_current(&stream, dev));
+	OK(kilni_test_gate(dev, &gate));
+	for (int i = 0; i < 20; i++) {
+		if (i == 6)
+			OK(kiln_select(&chain, chain, 0, index));
+		else
+			OK(kiln_add_scalar(&chain, chain, kiln_float(1)));
+		others[i] = filled(i);
+	}
+	kilni_gate_open(&gate);
+	FAILS(kiln_stream_sync(stream), KILN_ERR_INDEX, "kiln_select");
+	OK(kiln_stream_sync(stream));
+	FAILS(kiln_tensor_read(chain, &one, sizeof(one)), KILN_ERR_DEPENDENCY,
+	      "kiln_select");
+	for (int i = 0; i < 20; i++) {
+		expect_all(others[i], (float)i);
+		kiln_tensor_release(others[i]);
+	}
+	kiln_tensor_release(chain);
+	kiln_tensor_release(index);
+	kiln_stream_release(stream);
+	free(data);
+}
+END_TEST
+
+START_TEST(poison_stays_on_its_stream)
+{
+	struct kiln_tensor *x = filled(3), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *index = INTS(dev, -1), *bad = KILN_TENSOR_NONE;
+	struct kiln_stream *stream = enter_stream();
+
+	OK(kiln_select(&bad, x, 0, index));
+	FAILS(kiln_stream_sync(stream), KILN_ERR_INDEX, "-1");
+	ck_assert(kiln_stream_poisoned(stream));
+	FAILS(kiln_stream_flush(stream), KILN_ERR_POISONED, "reset");
+	OK(kiln_stream_set_current(dev, NULL));
+	OK(kiln_add(&y, x, x));
+	expect_all(y, 6);
+	FAILS(kiln_neg(&y, bad), KILN_ERR_DEPENDENCY, "kiln_neg");
+	kiln_stream_release(stream);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(bad);
+	kiln_tensor_release(index);
+}
+END_TEST
+
+START_TEST(failed_launch_names_its_op)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("launch", 1, KILN_ERR_DRIVER));
+	OK(kiln_exp(&y, x));
+	FAILS(kiln_device_sync(dev), KILN_ERR_DRIVER, "kiln_exp");
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+START_TEST(refused_submission_fails_what_was_queued)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("submit", 1, KILN_ERR_DRIVER));
+	OK(kiln_exp(&y, x));
+	(void)!kiln_device_flush(dev);
+	FAILS(kiln_device_sync(dev), KILN_ERR_DRIVER, "submit");
+	reset_current();
+	OK(kiln_add(&y, x, x));
+	expect_all(y, 2);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+START_TEST(lost_device_fails_fast)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_device *null = open_device("null");
+	struct kiln_tensor *other = KILN_TENSOR_NONE;
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("launch", 1, KILN_ERR_DEVICE_LOST));
+	OK(kiln_exp(&y, x));
+	(void)!kiln_device_sync(dev);
+	FAILS(kiln_exp(&y, x), KILN_ERR_DEVICE_LOST, "lost");
+	FAILS(kiln_device_sync(dev), KILN_ERR_DEVICE_LOST, "lost");
+	OK(kiln_zeros(&other, null, KILN_F32, 1, SHAPE(4)));
+	OK(kiln_device_sync(null));
+	kiln_tensor_release(other);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_device_release(null);
+}
+END_TEST
+
+START_TEST(full_ring_is_busy)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	enum kiln_status status = KILN_OK;
+	int gate = 0, queued = 0;
+
+	OK(kilni_test_gate(dev, &gate));
+	for (; status == KILN_OK && queued < 1000; queued++)
+		status = kiln_add_scalar(&x, x, kiln_float(1));
+	ck_assert_int_eq(status, KILN_ERR_BUSY);
+	kilni_gate_open(&gate);
+	expect_all(x, (float)queued);
+	OK(kiln_neg(&y, x));
+	expect_all(y, (float)-queued);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+static void *count_up(void *arg)
+{
+	struct kiln_tensor *one = FLOATS(dev, 1), *sum = filled(0);
+
+	for (int i = 0; i < 300; i++)
+		OK(kiln_add(&sum, sum, one));
+	expect_all(sum, 300);
+	kiln_tensor_release(one);
+	kiln_tensor_release(sum);
+	return arg;
+}
+
+START_TEST(threads_have_streams_of_their_own)
+{
+	pthread_t thread[8];
+
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < 8; i++)
+			ck_assert(!pthread_create(&thread[i], NULL, count_up,
+						  NULL));
+		for (int i = 0; i < 20; i++)
+			OK(kiln_device_sync(dev));
+		for (int i = 0; i < 8; i++)
+			ck_assert(!pthread_join(thread[i], NULL));
+	}
+}
+END_TEST
+
+START_TEST(upload_behind_queued_work)
+{
+	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	float *data = malloc(BIG * sizeof(float));
+	int gate = 0;
+
+	for (int i = 0; i < BIG; i++)
+		data[i] = 7;
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_mul_scalar(&y, x, kiln_float(4)));
+	/* Its memory is reused at once for what comes next on the stream. */
+	kiln_tensor_clear(&x);
+	OK(kiln_tensor_from_data(&x, dev, KILN_F32, 1, SHAPE(BIG), data,
+				 BIG * sizeof(float)));
+	memset(data, 0, BIG * sizeof(float));
+	kilni_gate_open(&gate);
+	expect_all(x, 7);
+	expect_all(y, 4);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	free(data);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("streams");
+	TCase *tcase = tcase_create("cpu"), *ring = tcase_create("ring");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, calls_do_not_wait);
+	tcase_add_test(tcase, streams_are_ordered_by_their_tensors);
+	tcase_add_test(tcase, write_in_place_waits_for_readers);
+	tcase_add_test(tcase, freed_memory_waits_for_its_readers);
+	tcase_add_test(tcase, new_memory_is_ordered_for_other_streams);
+	tcase_add_test(tcase, index_error_is_told_once);
+	tcase_add_test(tcase, dependents_of_a_failed_op_fail);
+	tcase_add_test(tcase, poison_stays_on_its_stream);
+	tcase_add_test(tcase, failed_launch_names_its_op);
+	tcase_add_test(tcase, refused_submission_fails_what_was_queued);
+	tcase_add_test(tcase, lost_device_fails_fast);
+	tcase_add_test(tcase, threads_have_streams_of_their_own);
+	tcase_add_test(tcase, upload_behind_queued_work);
+	suite_add_tcase(suite, tcase);
+	tcase_add_checked_fixture(ring, setup_small_ring, teardown);
+	tcase_add_test(ring, full_ring_is_busy);
+	suite_add_tcase(suite, ring);
+	return run_suite(suite);
+}

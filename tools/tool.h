@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include <kiln/kiln.h>
+
+/* Exit statuses of the kiln command, beside 0 and 1. */
+#define TOOL_USAGE 2
+
+/* A subcommand; argv[0] is its name. */
+struct tool_command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *usage; /* what follows "kiln " */
+	const char *summary;
+	const char *options; /* one line each */
+};
+
+extern const struct tool_command tool_info, tool_bench;
+
+/* Options that all subcommands share. */
+struct tool_options {
+	const char *device;
+	bool json, quick;
+	int operands; /* index of the first operand in argv */
+};
+
+/*
+ * Reads the options of a subcommand. Returns an exit status, or -1 where the
+ * subcommand goes on. Only bench takes --quick.
+ */
+int tool_options(const struct tool_command *command,
+		 struct tool_options *options, int argc, char **argv);
+
+/* One line on stderr that begins with the command's name. */
+void tool_complain(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* Tells a failed call's detail; returns the exit status that goes with it. */
+int tool_error(enum kiln_status status);
+
+/* Opens a device or tells why not: an exit status, 0 on success. */
+int tool_open(struct kiln_device **device, const char *selector);
+
+/* The exit status, after everything on stdout has really been written. */
+int tool_finish(int code);
+
+int tool_print_usage(const struct tool_command *command);
+int tool_print_version(void);
+
+/* A string whatever its bytes: what is not UTF-8 becomes U+FFFD. */
+json_t *tool_text(const char *text);
+
+/* Writes a value as JSON, or as indented text for people. */
+int tool_print(json_t *value, bool as_json);
+
+#endif
