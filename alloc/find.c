@@ -36,6 +36,19 @@ static struct kilni_block *seize(struct kilni_pools *pools,
 	return NULL;
 }
 
+/* Where no event can be had, other memory may do: not an error yet. */
+static bool order(struct kilni_pools *pools, struct kilni_block *block,
+		  void *stream)
+{
+	struct kilni_error_record before;
+
+	kilni_error_save(&before);
+	if (kilni_uses_order(pools, block, stream) == KILN_OK)
+		return true;
+	kilni_error_restore(&before);
+	return false;
+}
+
 /* The best fit in a tree, of at most the given size. */
 static struct kilni_block *fit(struct kilni_pools *pools,
 			       struct kilni_request *request,
@@ -48,8 +61,7 @@ static struct kilni_block *fit(struct kilni_pools *pools,
 	for (i = 0; block && block->size <= most && i < KILNI_SCAN; i++) {
 		if (kilni_uses_ready(pools, block, request->stream))
 			return seize(pools, request, block);
-		if (with_event &&
-		    kilni_uses_order(pools, block, request->stream) == KILN_OK)
+		if (with_event && order(pools, block, request->stream))
 			return seize(pools, request, block);
 		block = kilni_tree_next(root, block);
 	}

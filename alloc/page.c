@@ -259,8 +259,10 @@ static struct kilni_block *new_page(struct kilni_pools *pools,
 {
 	struct kilni_page_record *page = calloc(1, sizeof(*page));
 	struct kilni_block *block = kilni_block_new(pools);
+	struct kilni_error_record before;
 	enum kiln_status status;
 
+	kilni_error_save(&before);
 	if (!page || !block) {
 		request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
 					      "alloc: no memory for a page's "
@@ -270,6 +272,8 @@ static struct kilni_block *new_page(struct kilni_pools *pools,
 	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
 						       &page->page);
 	if (status != KILN_OK) {
+		/* A smaller page may do; if not, the report tells it. */
+		kilni_error_restore(&before);
 		refuse(request, status);
 		goto fail;
 	}

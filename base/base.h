@@ -43,6 +43,16 @@ enum kiln_status kilni_fail(enum kiln_status status, int native,
 		kilni_fail_;                                                   \
 	})
 
+/* A copy of the record, for a failure that is made good afterwards. */
+struct kilni_error_record {
+	enum kiln_status status;
+	int native;
+	char message[512];
+};
+
+void kilni_error_save(struct kilni_error_record *copy);
+void kilni_error_restore(const struct kilni_error_record *copy);
+
 /* ---- log ---- */
 
 enum kilni_log_level {

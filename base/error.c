@@ -4,13 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-struct error_record {
-	enum kiln_status status;
-	int native;
-	char message[512];
-};
+static _Thread_local struct kilni_error_record record;
 
-static _Thread_local struct error_record record;
+void kilni_error_save(struct kilni_error_record *copy)
+{
+	*copy = record;
+}
+
+void kilni_error_restore(const struct kilni_error_record *copy)
+{
+	record = *copy;
+}
 
 enum kiln_status (kilni_fail)(enum kiln_status status, int native,
 			    const char *fmt, ...)

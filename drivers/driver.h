@@ -21,7 +21,9 @@
  * is wired where it differs from the stub.
  *
  * Arguments have been checked by the callers. Every call may fail and returns
- * a status with the error record filled; those that return void cannot.
+ * a status with the error record filled; those that return void cannot. Fault
+ * sites: "open", "page_alloc", "write", "read", "queue_create", "submit", and
+ * "launch" for every kernel entry, inline or not.
  */
 
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */
@@ -77,7 +79,7 @@ struct kilni_page {
 #define KILNI_MEMORY_SLOTS(X)                                                  \
 	X(void, , limits,                                                      \
 	  (const struct kilni_hw *hw, struct kilni_memory_limits *limits))                                                        \
-	/* Contents are unspecified. Fault site "page_alloc". */               \
+	/* Contents are unspecified. */                                        \
 	X(enum kiln_status, KILNI_UNSUPPORTED("page_alloc"), page_alloc,       \
 	  (struct kilni_hw * hw, uint64_t bytes, struct kilni_page *page))                                                   \
 	X(void, , page_free,                                                   \
@@ -110,10 +112,7 @@ struct kilni_queue_client {
 	/* KILN_OK: run it. Else the entry is skipped; failed() is not called.*/
 	enum kiln_status (*check)(void *context,
 				  const struct kilni_entry *entry);
-	/*
-	 * The entry failed; report is NULL or holds the offending index. Fault
-	 * site "launch", passed by every kernel entry.
-	 */
+	/* The entry failed; report is NULL or holds the offending index. */
 	void (*failed)(void *context, const struct kilni_entry *entry,
 		       enum kiln_status status,
 		       const struct kilni_report *report);
@@ -136,7 +135,7 @@ struct kilni_queue_client {
 	X(void, , destroy, (struct kilni_queue * queue))              \
 	/*                                                                     \
 	 * Entries up to sequence number upto may run. Never blocks. One       \
-	 * thread at a time per queue. Fault site "submit".                    \
+	 * thread at a time per queue.                                         \
 	 */                                                                    \
 	X(enum kiln_status, KILNI_UNSUPPORTED("submit"), submit,               \
 	  (struct kilni_queue * queue, uint64_t upto))          \
@@ -151,7 +150,9 @@ struct kilni_queue_client {
 	/*                                                                     \
 	 * Runs one entry now, on the calling thread; the queue is empty and   \
 	 * the caller sees to it that it stays so. The entry lies anywhere and \
-	 * has no sequence number. KILN_ERR_UNSUPPORTED: queue it instead.     \
+	 * has no sequence number. The driver sets report, whose position tells\
+	 * of an index out of range. KILN_ERR_UNSUPPORTED: queue it instead;   \
+	 * nothing has been touched.                                           \
 	 */                                                                    \
 	X(enum kiln_status, KILN_ERR_UNSUPPORTED, run_inline,                  \
 	  (struct kilni_queue * queue, struct kilni_entry *entry,              \

@@ -23,7 +23,9 @@
 
 /* Steps between two looks at the queue, the memory and the progress bar. */
 #define TICK_STEPS 100
-/* The first step takes what all later ones reuse. */
+/* Steps whose rows are gathered at once; what they take stays in the cache. */
+#define GATHER_STEPS 16
+/* The first steps take what all later ones reuse. */
 #define STEADY_STEP 2
 
 double now_seconds(void)
@@ -125,7 +127,8 @@ struct job {
 	struct mlp mlp;
 	int32_t *host_order;
 	struct kiln_tensor *order; /* of this epoch, i32 [train.count] */
-	struct kiln_tensor *x, *y; /* the batch */
+	struct kiln_tensor *some_x, *some_y; /* rows of the next steps */
+	struct kiln_tensor *x, *y; /* the batch, a view of them */
 	uint64_t random;
 	struct result result;
 };
@@ -141,21 +144,42 @@ static enum kiln_status new_order(struct job *job)
 				     (size_t)count * sizeof(int32_t));
 }
 
-/* Rows start.. of the shuffled set; the last batch may be shorter. */
-static enum kiln_status take_batch(struct job *job, int64_t start)
+static enum kiln_status view_rows(struct kiln_tensor **out,
+				  struct kiln_tensor *tensor, int64_t start,
+				  int64_t count)
 {
-	const struct kiln_slice range = { start, start + job->options->batch,
-					  1 };
-	struct kiln_tensor *rows = KILN_TENSOR_NONE;
-	enum kiln_status status;
+	const struct kiln_slice range = { start, start + count, 1 };
 
-	status = kiln_slice(&rows, job->order, 1, &range);
+	return kiln_slice(out, tensor, 1, &range);
+}
+
+/* Rows start.. of the shuffled set, for some steps. */
+static enum kiln_status gather_rows(struct job *job, int64_t start)
+{
+	int64_t count = GATHER_STEPS * job->options->batch;
+	struct kiln_tensor *rows = KILN_TENSOR_NONE;
+	enum kiln_status status = view_rows(&rows, job->order, start, count);
+
+	kiln_tensor_clear(&job->some_x);
+	kiln_tensor_clear(&job->some_y);
 	if (!status)
-		status = kiln_select(&job->x, job->train.images, 0, rows);
+		status = kiln_select(&job->some_x, job->train.images, 0, rows);
 	if (!status)
-		status = kiln_select(&job->y, job->train.one_hot, 0, rows);
+		status = kiln_select(&job->some_y, job->train.one_hot, 0, rows);
 	kiln_tensor_clear(&rows);
 	return status;
+}
+
+/* The last batch of an epoch may be shorter. */
+static enum kiln_status take_batch(struct job *job, int64_t start)
+{
+	int64_t batch = job->options->batch;
+	int64_t offset = start % (GATHER_STEPS * batch);
+
+	if (!offset)
+		TRY(gather_rows(job, start));
+	TRY(view_rows(&job->x, job->some_x, offset, batch));
+	return view_rows(&job->y, job->some_y, offset, batch);
 }
 
 static void drop_batch(struct job *job)
@@ -196,17 +220,16 @@ static enum kiln_status tick(struct job *job)
 	return KILN_OK;
 }
 
-static bool wants_loss(const struct job *job)
+static bool is_tick(int64_t steps)
 {
-	return progress_shown(job->options) &&
-	       (job->result.steps + 1) % TICK_STEPS == 0;
+	return steps % TICK_STEPS == 0 || steps == STEADY_STEP;
 }
 
 static enum kiln_status step(struct job *job, int64_t start)
 {
 	TRY(take_batch(job, start));
 	TRY(mlp_forward(&job->mlp, job->x));
-	if (wants_loss(job))
+	if (progress_shown(job->options) && is_tick(job->result.steps + 1))
 		TRY(mlp_loss(&job->mlp, job->y, &job->result.loss));
 	TRY(mlp_learn(&job->mlp, job->x, job->y));
 	drop_batch(job);
@@ -231,7 +254,7 @@ static enum kiln_status train_epoch(struct job *job)
 	for (at = 0; at < job->train.count && !is_finished(job);
 	     at += job->options->batch) {
 		TRY(step(job, at));
-		if (r->steps % TICK_STEPS == 0 || r->steps == STEADY_STEP)
+		if (is_tick(r->steps))
 			TRY(tick(job));
 	}
 	TRY(kiln_device_sync(job->device));
@@ -320,6 +343,8 @@ static int load(struct job *job)
 static void job_free(struct job *job)
 {
 	drop_batch(job);
+	kiln_tensor_clear(&job->some_x);
+	kiln_tensor_clear(&job->some_y);
 	mlp_free(&job->mlp);
 	kiln_tensor_clear(&job->order);
 	set_free(&job->train);

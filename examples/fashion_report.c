@@ -135,9 +135,11 @@ static void print_text(const struct options *options, const struct result *r,
 	       images_per_second(r), r->steps, step_ms(r));
 	printf("device             %s: %s\n", kiln_device_selector(device),
 	       kiln_device_describe(device));
-	printf("memory             flat from step 2 on: %.2f MiB live, %.2f MiB "
-	       "reserved\n",
-	       (double)r->live_bytes / MIB, (double)r->reserved_bytes / MIB);
+	if (r->reserved_bytes)
+		printf("memory             flat from step 2 on: %.2f MiB live, "
+		       "%.2f MiB reserved\n",
+		       (double)r->live_bytes / MIB,
+		       (double)r->reserved_bytes / MIB);
 	if (options->checksum)
 		printf("checksum           %016" PRIx64 "\n", r->checksum);
 	print_pools(pools);

@@ -69,6 +69,7 @@ enum kiln_status mlp_create(struct mlp *mlp, struct kiln_device *device,
 	mlp->hidden = hidden;
 	mlp->classes = classes;
 	mlp->rate = rate;
+	mlp->units = 1;
 	TRY(make_uniform(&mlp->w1.value, device, 2, shape, inputs));
 	TRY(make_group(&mlp->w1, device, 2, shape));
 	return make_rest(mlp, device);
@@ -177,12 +178,12 @@ static enum kiln_status backward(struct mlp *mlp, struct grads *g,
 				 struct kiln_tensor *x,
 				 struct kiln_tensor *one_hot)
 {
-	double rows = (double)kiln_tensor_shape(x)[0];
+	double factor = mlp->units / (double)kiln_tensor_shape(x)[0];
 	struct kiln_tensor **dh = &g->view;
 
 	TRY(kiln_softmax(&mlp->z, mlp->z, 1));
 	TRY(kiln_sub(&mlp->z, mlp->z, one_hot));
-	TRY(kiln_mul_scalar(&mlp->z, mlp->z, kiln_float(1 / rows)));
+	TRY(kiln_mul_scalar(&mlp->z, mlp->z, kiln_float(factor)));
 	TRY(matmul_tn(&g->w2, g, mlp->h, mlp->z));
 	TRY(kiln_sum_dim(&g->b2, mlp->z, 0));
 	TRY(kiln_transpose(dh, mlp->w2));
@@ -211,15 +212,21 @@ static enum kiln_status join_rest(const struct mlp *mlp, struct grads *g)
 /* ---- Adam ---- */
 
 /*
- * The running means are kept as plain weighted sums, which spares an op each;
- * the missing factors and the bias corrections are numbers of the step:
+ *   value -= rate * m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
  *
- *   rate * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps)
- *     = scale * first / (sqrt(second) + epsilon)
+ * An op less is a pass over all parameters less, so what is only a number of
+ * the step goes where it costs nothing. The means are kept as plain weighted
+ * sums of the gradients, without their factors 1 - b1 and 1 - b2. And the
+ * gradients come in a unit that shrinks by sqrt(b2) with each step, so that
+ * the sum of their squares decays by itself. After some thousand steps the
+ * unit starts anew.
  */
 struct adam_step {
-	double scale, epsilon;
+	double decay, epsilon, scale;
 };
+
+/* Far from the end of f32's range, squared too. */
+#define UNITS_MAX 1e6
 
 static struct adam_step adam_step(const struct mlp *mlp)
 {
@@ -227,17 +234,18 @@ static struct adam_step adam_step(const struct mlp *mlp)
 	double first = (1 - BETA1) / (1 - pow(BETA1, t));
 	double second = sqrt((1 - BETA2) / (1 - pow(BETA2, t)));
 
-	return (struct adam_step){ mlp->rate * first / second,
-				   EPSILON / second };
+	return (struct adam_step){ .decay = BETA1 / sqrt(BETA2),
+				   .epsilon = EPSILON / second * mlp->units,
+				   .scale = mlp->rate * first / second };
 }
 
 static enum kiln_status adam(struct mlp_group *group, struct kiln_tensor **grad,
 			     struct adam_step step)
 {
-	TRY(kiln_mul_scalar(&group->first, group->first, kiln_float(BETA1)));
+	TRY(kiln_mul_scalar(&group->first, group->first,
+			    kiln_float(step.decay)));
 	TRY(kiln_add(&group->first, group->first, *grad));
 	TRY(kiln_square(grad, *grad));
-	TRY(kiln_mul_scalar(&group->second, group->second, kiln_float(BETA2)));
 	TRY(kiln_add(&group->second, group->second, *grad));
 	TRY(kiln_sqrt(grad, group->second));
 	TRY(kiln_add_scalar(grad, *grad, kiln_float(step.epsilon)));
@@ -246,16 +254,36 @@ static enum kiln_status adam(struct mlp_group *group, struct kiln_tensor **grad,
 	return kiln_sub(&group->value, group->value, *grad);
 }
 
+static enum kiln_status change_unit(struct mlp_group *group, double units)
+{
+	TRY(kiln_div_scalar(&group->first, group->first, kiln_float(units)));
+	return kiln_div_scalar(&group->second, group->second,
+			       kiln_float(units * units));
+}
+
+/* Before the gradients of a step are formed. */
+static enum kiln_status begin_step(struct mlp *mlp)
+{
+	if (mlp->units > UNITS_MAX) {
+		TRY(change_unit(&mlp->w1, mlp->units));
+		TRY(change_unit(&mlp->rest, mlp->units));
+		mlp->units = 1;
+	}
+	mlp->units /= sqrt(BETA2);
+	mlp->steps++;
+	return KILN_OK;
+}
+
 static enum kiln_status learn(struct mlp *mlp, struct grads *g,
 			      struct kiln_tensor *x,
 			      struct kiln_tensor *one_hot)
 {
 	struct adam_step step;
 
+	TRY(begin_step(mlp));
 	TRY(backward(mlp, g, x, one_hot));
 	TRY(join_rest(mlp, g));
 	mlp_forget(mlp);
-	mlp->steps++;
 	step = adam_step(mlp);
 	TRY(adam(&mlp->w1, &g->w1, step));
 	return adam(&mlp->rest, &g->rest, step);

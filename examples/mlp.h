@@ -17,8 +17,8 @@
 /* Parameters that Adam moves together, with its two running means. */
 struct mlp_group {
 	struct kiln_tensor *value;
-	struct kiln_tensor *first;  /* of the gradients, over 1 - BETA1 */
-	struct kiln_tensor *second; /* of their squares, over 1 - BETA2 */
+	struct kiln_tensor *first;  /* of the gradients */
+	struct kiln_tensor *second; /* of their squares */
 };
 
 /*
@@ -29,6 +29,7 @@ struct mlp {
 	int64_t inputs, hidden, classes;
 	double rate;
 	int64_t steps; /* taken so far */
+	double units;  /* of Adam's means in 1, see there */
 	struct mlp_group w1, rest;
 	/* Of the latest forward pass. */
 	struct kiln_tensor *b1, *w2, *b2, *h, *z;

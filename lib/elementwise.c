@@ -321,24 +321,37 @@ enum kiln_status kiln_cast(struct kiln_tensor **out,
 	return kilni_ew_run(out, &ew);
 }
 
-/* alpha seen along the channel axis of tensor. */
+static enum kiln_status refuse_alpha(const struct kiln_tensor *tensor,
+				     const struct kiln_tensor *alpha)
+{
+	char a[96], b[96];
+
+	return kilni_fail(KILN_ERR_SHAPE, 0,
+			  "kiln_prelu: alpha of shape %s for %s",
+			  kilni_shape_text(a, sizeof(a), alpha->rank,
+					   alpha->shape),
+			  kilni_shape_text(b, sizeof(b), tensor->rank,
+					   tensor->shape));
+}
+
+/* alpha with the rank of tensor: along its channel axis, or as it is. */
 static enum kiln_status channel_view(struct kiln_tensor **out,
 				     const struct kiln_tensor *tensor,
 				     const struct kiln_tensor *alpha)
 {
 	int64_t shape[KILN_RANK_MAX], stride[KILN_RANK_MAX];
 	int axis = tensor->rank > 1 ? 1 : 0;
+	bool spread = alpha->rank == 1;
 
-	if (alpha->rank != 1 || (alpha->count != 1 &&
-				 alpha->count != tensor->shape[axis]))
-		return kilni_fail(KILN_ERR_SHAPE, 0,
-				  "kiln_prelu: alpha has %lld elements for "
-				  "%lld channels",
-				  (long long)alpha->count,
-				  (long long)tensor->shape[axis]);
+	if (!spread && alpha->rank != tensor->rank)
+		return refuse_alpha(tensor, alpha);
 	for (int d = 0; d < tensor->rank; d++) {
-		shape[d] = d == axis ? alpha->count : 1;
-		stride[d] = alpha->stride[0];
+		shape[d] = spread ? 1 : alpha->shape[d];
+		stride[d] = alpha->stride[spread ? 0 : d];
+		if (spread && d == axis)
+			shape[d] = alpha->count;
+		if (shape[d] != 1 && shape[d] != tensor->shape[d])
+			return refuse_alpha(tensor, alpha);
 	}
 	return kilni_tensor_view(out, alpha, tensor->rank, shape, stride,
 				 alpha->address);

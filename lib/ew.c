@@ -16,7 +16,7 @@ static void set_operands(struct kilni_ew_params *p, const struct kiln_tensor *ds
 	p->dtype[0] = dst->dtype;
 	p->scalars = 0;
 	p->distribution = ew->distribution;
-	p->reserved = 0;
+	p->keep = 0;
 	p->rank = 0;
 	p->seed = ew->seed;
 	p->counter = ew->counter;

@@ -117,13 +117,44 @@ struct kilni_thread {
 	uint64_t device_id;
 	struct kilni_stream *own;     /* NULL until needed */
 	struct kiln_stream *current;  /* NULL: own; else a reference */
+	struct kilni_stream *stream;  /* the slot that work goes to, or NULL */
 	unsigned persistent;          /* depth of persistent scopes */
 };
 
-enum kiln_status kilni_thread_get(struct kiln_device *device,
-				  struct kilni_thread **out);
-enum kiln_status kilni_thread_stream(struct kiln_device *device,
-				     struct kilni_stream **out);
+/* The entry used last. Every op asks for it, so it must not cost a call. */
+extern _Thread_local struct kilni_thread *kilni_thread_recent
+	__attribute__((tls_model("initial-exec")));
+
+enum kiln_status kilni_thread_find(struct kiln_device *device,
+				   struct kilni_thread **out);
+
+/* The calling thread's part of the device, with a stream to work on. */
+static inline enum kiln_status kilni_thread_get(struct kiln_device *device,
+						struct kilni_thread **out)
+{
+	struct kilni_thread *recent = kilni_thread_recent;
+
+	if (KILNI_LIKELY(recent && recent->device_id == device->id &&
+			 recent->stream)) {
+		*out = recent;
+		return KILN_OK;
+	}
+	return kilni_thread_find(device, out);
+}
+
+static inline enum kiln_status
+kilni_thread_stream(struct kiln_device *device, struct kilni_stream **out)
+{
+	struct kilni_thread *thread;
+
+	KILNI_TRY(kilni_thread_get(device, &thread));
+	*out = thread->stream;
+	return KILN_OK;
+}
+
+/* Makes current (its reference is taken over), or NULL for the own one. */
+void kilni_thread_set(struct kilni_thread *thread,
+		      struct kiln_stream *current);
 
 /* ---- stream ---- */
 

@@ -12,8 +12,8 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 	struct kilni_thread *thread;
 	enum kiln_status status;
 
-	KILNI_TRY(kilni_thread_stream(device, &stream));
 	KILNI_TRY(kilni_thread_get(device, &thread));
+	stream = thread->stream;
 	storage = malloc(sizeof(*storage));
 	if (!storage)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,

@@ -133,7 +133,7 @@ enum kiln_status kiln_stream_set_current(struct kiln_device *device,
 	if (stream && stream->slot == thread->own)
 		stream = NULL;
 	old = thread->current;
-	thread->current = stream ? kiln_stream_retain(stream) : NULL;
+	kilni_thread_set(thread, stream ? kiln_stream_retain(stream) : NULL);
 	kiln_stream_release(old);
 	return KILN_OK;
 }

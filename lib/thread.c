@@ -14,8 +14,8 @@ struct thread_devices {
 };
 
 static _Thread_local struct thread_devices *devices;
-/* Index of the entry that was used last. */
-static _Thread_local unsigned recent;
+
+_Thread_local struct kilni_thread *kilni_thread_recent;
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -48,7 +48,7 @@ static void end_thread(void *data)
 	}
 	free(gone);
 	devices = NULL;
-	recent = 0;
+	kilni_thread_recent = NULL;
 }
 
 static void make_key(void)
@@ -71,43 +71,41 @@ static enum kiln_status add_entry(uint64_t device_id)
 	grown->entry[count].device_id = device_id;
 	grown->count = count + 1;
 	devices = grown;
-	recent = count;
+	kilni_thread_recent = &grown->entry[count];
 	if (pthread_setspecific(key, grown))
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a thread's streams");
 	return KILN_OK;
 }
 
-enum kiln_status kilni_thread_get(struct kiln_device *device,
-				  struct kilni_thread **out)
+static enum kiln_status find_entry(uint64_t device_id)
 {
-	if (KILNI_UNLIKELY(!devices ||
-			   devices->entry[recent].device_id != device->id)) {
-		unsigned i = 0, count = devices ? devices->count : 0;
+	unsigned count = devices ? devices->count : 0;
 
-		while (i < count && devices->entry[i].device_id != device->id)
-			i++;
-		if (i == count)
-			KILNI_TRY(add_entry(device->id));
-		else
-			recent = i;
-	}
-	*out = &devices->entry[recent];
-	return KILN_OK;
+	for (unsigned i = 0; i < count; i++)
+		if (devices->entry[i].device_id == device_id) {
+			kilni_thread_recent = &devices->entry[i];
+			return KILN_OK;
+		}
+	return add_entry(device_id);
 }
 
-enum kiln_status kilni_thread_stream(struct kiln_device *device,
-				     struct kilni_stream **out)
+enum kiln_status kilni_thread_find(struct kiln_device *device,
+				   struct kilni_thread **out)
 {
 	struct kilni_thread *thread;
 
-	KILNI_TRY(kilni_thread_get(device, &thread));
-	if (thread->current) {
-		*out = thread->current->slot;
-		return KILN_OK;
-	}
-	if (KILNI_UNLIKELY(!thread->own))
+	KILNI_TRY(find_entry(device->id));
+	thread = kilni_thread_recent;
+	if (!thread->own)
 		KILNI_TRY(kilni_stream_acquire(device->sched, &thread->own));
-	*out = thread->own;
+	kilni_thread_set(thread, thread->current);
+	*out = thread;
 	return KILN_OK;
+}
+
+void kilni_thread_set(struct kilni_thread *thread, struct kiln_stream *current)
+{
+	thread->current = current;
+	thread->stream = current ? current->slot : thread->own;
 }

@@ -56,6 +56,7 @@ void **kilni_stream_owner(struct kilni_stream *stream);
  */
 struct kilni_track {
 	int lock;
+	int busy;                   /* atomic; 0: no writer, no uses */
 	uint32_t count, capacity;
 	struct kilni_use writer;    /* stream NULL: nobody yet */
 	struct kilni_use near[2];   /* uses, until there are more */

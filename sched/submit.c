@@ -6,6 +6,12 @@
 
 /* ---- uses of a track ---- */
 
+/* A track that only ever met finished work needs no lock. */
+static bool is_busy(const struct kilni_track *track)
+{
+	return __atomic_load_n(&track->busy, __ATOMIC_ACQUIRE);
+}
+
 /* Drops uses that have completed; the track's lock is held. */
 static void forget_done(struct kilni_track *track)
 {
@@ -102,8 +108,8 @@ static enum kiln_status check_stream(struct kilni_stream *stream)
 }
 
 /*
- * Copies who wrote the operands into the entry, makes room for their uses, and
- * tells whether any has to be waited for. Refuses operands that have failed.
+ * Copies who wrote the operands into the entry and tells whether any has to be
+ * waited for. Refuses operands that have failed.
  */
 static enum kiln_status inspect(struct kilni_stream *stream,
 				struct kilni_job *job, bool *waits)
@@ -114,15 +120,15 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 	for (unsigned i = 0; i < entry->operands; i++) {
 		struct kilni_operand *o = &entry->operand[i];
 		struct kilni_track *track = job->track[i];
-		enum kiln_status status;
 		struct kilni_use writer;
 
+		o->writer = NULL;
+		if (!is_busy(track))
+			continue;
 		kilni_spin_lock(&track->lock);
 		writer = track->writer;
 		*waits |= must_wait(stream, track, o->access);
-		status = make_room(track);
 		kilni_spin_unlock(&track->lock);
-		KILNI_TRY(status);
 		o->writer = writer.stream;
 		o->writer_seq = writer.seq;
 		if ((o->access & KILNI_READ) && kilni_failure_find(&writer))
@@ -134,18 +140,36 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
-static void note_uses(struct kilni_stream *stream, struct kilni_job *job,
-		      uint64_t seq)
+static enum kiln_status note_use(struct kilni_track *track,
+				 struct kilni_stream *stream, uint64_t seq,
+				 uint32_t access)
+{
+	KILNI_TRY(make_room(track));
+	__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
+	add_use(track, stream, seq);
+	if (access & KILNI_WRITE)
+		track->writer = (struct kilni_use){ stream, seq };
+	return KILN_OK;
+}
+
+/*
+ * Before the entry of that number is committed: where this fails, the uses
+ * noted so far wait for the entry that gets the number in its place.
+ */
+static enum kiln_status note_uses(struct kilni_stream *stream,
+				  struct kilni_job *job, uint64_t seq)
 {
 	for (unsigned i = 0; i < job->entry.operands; i++) {
 		struct kilni_track *track = job->track[i];
+		enum kiln_status status;
 
 		kilni_spin_lock(&track->lock);
-		add_use(track, stream, seq);
-		if (job->entry.operand[i].access & KILNI_WRITE)
-			track->writer = (struct kilni_use){ stream, seq };
+		status = note_use(track, stream, seq,
+				  job->entry.operand[i].access);
 		kilni_spin_unlock(&track->lock);
+		KILNI_TRY(status);
 	}
+	return KILN_OK;
 }
 
 /* What the calling thread has written is there: nobody to wait for. */
@@ -154,10 +178,14 @@ static void note_written(struct kilni_job *job)
 	for (unsigned i = 0; i < job->entry.operands; i++) {
 		struct kilni_track *track = job->track[i];
 
-		if (!(job->entry.operand[i].access & KILNI_WRITE))
+		if (!(job->entry.operand[i].access & KILNI_WRITE) ||
+		    !is_busy(track))
 			continue;
 		kilni_spin_lock(&track->lock);
 		track->writer = (struct kilni_use){ NULL, 0 };
+		forget_done(track);
+		if (!track->count)
+			__atomic_store_n(&track->busy, 0, __ATOMIC_RELEASE);
 		kilni_spin_unlock(&track->lock);
 	}
 }
@@ -174,8 +202,8 @@ static enum kiln_status fail_inline(struct kilni_stream *stream,
 	entry->kind = KILNI_ENTRY_KERNEL;
 	entry->op = job->entry.op;
 	entry->operands = 0;
+	KILNI_TRY(note_uses(stream, job, entry->seq));
 	kilni_failure_of_entry(stream, entry, status, report);
-	note_uses(stream, job, entry->seq);
 	kilni_ring_commit(stream);
 	return KILN_OK;
 }
@@ -227,7 +255,7 @@ static enum kiln_status append(struct kilni_stream *stream,
 	}
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
-	note_uses(stream, job, entry->seq);
+	KILNI_TRY(note_uses(stream, job, entry->seq));
 	kilni_ring_commit(stream);
 	return KILN_OK;
 }

@@ -6,6 +6,7 @@
 void kilni_track_init(struct kilni_track *track)
 {
 	track->lock = 0;
+	track->busy = 0;
 	track->count = 0;
 	track->capacity = KILNI_COUNTOF(track->near);
 	track->writer = (struct kilni_use){ NULL, 0 };
@@ -16,9 +17,10 @@ void kilni_track_born(struct kilni_track *track, struct kilni_stream *stream)
 {
 	uint64_t tail = stream_tail(stream);
 
-	if (stream_completed(stream) < tail)
-		track->uses[track->count++] =
-			(struct kilni_use){ stream, tail };
+	if (stream_completed(stream) >= tail)
+		return;
+	track->uses[track->count++] = (struct kilni_use){ stream, tail };
+	track->busy = 1;
 }
 
 void kilni_track_fini(struct kilni_track *track)

@@ -818,9 +818,9 @@ kiln_hard_sigmoid(struct kiln_tensor **out, struct kiln_tensor *tensor,
 /**
  * kiln_prelu - x where x >= 0, else x * alpha
  *
- * alpha: one element, or one per channel: shape [C], C the size of axis 1 of
- * tensor
- * (of axis 0 where tensor has rank 1). [prelu]
+ * alpha of rank 1: one element, or one per channel, axis 1 of tensor (axis 0
+ * where tensor has rank 1). alpha of tensor's rank: broadcasts to its shape.
+ * [prelu]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_prelu(struct kiln_tensor **out, struct kiln_tensor *tensor,
@@ -912,9 +912,8 @@ kiln_sum_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_mean - mean of all elements; NaN of nothing
  *
- * number. Integers accumulate in i64 and truncate. KILN_ERR_EMPTY: an integer
- * mean
- * of nothing.
+ * number. Signed integers accumulate in i64 and truncate; the sum of unsigned
+ * ones wraps in the dtype. KILN_ERR_EMPTY: an integer mean of nothing.
  * [float_mean, int_mean]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -923,9 +922,8 @@ kiln_mean(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_mean_dim - mean along dim; NaN of nothing
  *
- * number. Integers accumulate in i64 and truncate. KILN_ERR_EMPTY: an integer
- * mean
- * of nothing.
+ * number. Signed integers accumulate in i64 and truncate; the sum of unsigned
+ * ones wraps in the dtype. KILN_ERR_EMPTY: an integer mean of nothing.
  * [float_mean_dim, int_mean_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status

@@ -8,8 +8,12 @@
 /* A copy of this many bytes goes past the caches. */
 #define STREAM_MIN (24ull << 20)
 
-/* Edge of the squares in which two axes are exchanged. */
-#define SQUARE 32u
+/*
+ * Two axes are exchanged in blocks. Few columns, because their elements may be
+ * a power of two apart and then share one set of the cache.
+ */
+#define BLOCK_ROWS 64u
+#define BLOCK_COLUMNS 8u
 
 struct copy {
 	const struct kilni_ew_params *p;
@@ -49,7 +53,7 @@ static const char *in_at(const struct copy *c)
 		c->in * (int64_t)c->bytes;
 }
 
-static void square(const struct copy *c, uint64_t row, uint64_t column,
+static void block(const struct copy *c, uint64_t row, uint64_t column,
 		   uint64_t rows, uint64_t columns)
 {
 	const struct kilni_ew_params *p = c->p;
@@ -62,8 +66,8 @@ static void square(const struct copy *c, uint64_t row, uint64_t column,
 	const char *from = in_at(c) +
 		((int64_t)row * ir + (int64_t)column * ic) * b;
 
-	rows = rows < SQUARE ? rows : SQUARE;
-	columns = columns < SQUARE ? columns : SQUARE;
+	rows = rows < BLOCK_ROWS ? rows : BLOCK_ROWS;
+	columns = columns < BLOCK_COLUMNS ? columns : BLOCK_COLUMNS;
 	switch (c->bytes) {
 	case 1:
 		transpose_uint8_t((uint8_t *)to, (const uint8_t *)from, rows,
@@ -82,6 +86,14 @@ static void square(const struct copy *c, uint64_t row, uint64_t column,
 				   columns, or, ir, ic);
 		break;
 	}
+}
+
+static void exchange_rows(const struct copy *c, uint64_t row, uint64_t rows)
+{
+	uint64_t columns = c->p->shape[c->inner];
+
+	for (uint64_t x = 0; x < columns; x += BLOCK_COLUMNS)
+		block(c, row, x, rows, columns - x);
 }
 
 static void copy_start(struct copy *c, uint64_t index)
@@ -181,9 +193,8 @@ static void copy_strided(struct copy *c, uint64_t begin, uint64_t end)
 		uint64_t n = columns - c->at[c->inner];
 
 		if (rows != 0) {
-			for (uint64_t y = 0; y < rows; y += SQUARE)
-				for (uint64_t x = 0; x < columns; x += SQUARE)
-					square(c, y, x, rows - y, columns - x);
+			for (uint64_t y = 0; y < rows; y += BLOCK_ROWS)
+				exchange_rows(c, y, rows - y);
 			copy_advance(c, c->inner - 1, rows);
 			i += rows * columns;
 			continue;

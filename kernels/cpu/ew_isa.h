@@ -14,9 +14,13 @@
 #define KILNI_PASTE_(a, b) KILNI_PASTE2_(a, b)
 #define KILNI_ISA(name) KILNI_PASTE_(name, KILNI_ISA_SUFFIX)
 
-/* Before a loop whose iterations are independent although pointers may agree:
- * an output may be an operand at the same address. */
+/*
+ * Before a loop whose iterations are independent although pointers may agree:
+ * an output may be an operand at the same address. clang would warn of each
+ * such loop that it cannot vectorise.
+ */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define KILNI_LOOP                                                             \
 	_Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
 #elif defined(__GNUC__)

@@ -438,7 +438,7 @@ static void run_vector(struct mm_job *job, struct kilni_team *team)
 	struct mm_vector *v = &job->v;
 	int by_columns;
 	double tasks;
-	uint64_t most;
+	uint64_t most, step;
 
 	v->k = g->k;
 	v->len = g->n == 1 ? g->m : g->n;
@@ -453,8 +453,10 @@ static void run_vector(struct mm_job *job, struct kilni_team *team)
 	if (tasks < 1 || team->width == 1)
 		tasks = 1;
 	most = by_columns ? MM_AXPY_ROWS : MM_DOT_ROWS;
-	job->cut.rows = divide_up(divide_up(v->len * g->batches,
-					    (uint64_t)tasks), 16) * 16;
+	/* Short pieces of columns would be read one line at a time. */
+	step = by_columns ? MM_AXPY_ROWS / 4 : MM_DOT_ROWS / 4;
+	job->cut.rows = divide_up(v->len * g->batches, (uint64_t)tasks);
+	job->cut.rows = divide_up(job->cut.rows, step) * step;
 	job->cut.rows = least(job->cut.rows, most);
 	job->cut.row_tasks = divide_up(v->len, job->cut.rows);
 	job->cut.tasks = job->cut.row_tasks * g->batches;

@@ -612,14 +612,20 @@ static void write_average(struct job *job, char *out, double sum)
 	write_float(out, job->p->dtype, mean);
 }
 
+static uint64_t low_bits(uint64_t value, unsigned bytes)
+{
+	return bytes < 8 ? value & ((UINT64_C(1) << 8 * bytes) - 1) : value;
+}
+
 static void write_mean(const struct job *job, char *out, int64_t sum,
 		       int is_unsigned)
 {
 	const uint64_t n = job->plan.length;
 	uint64_t mean = 0;
 
+	/* The sum of unsigned integers is theirs: it wraps in the dtype. */
 	if (n > 0)
-		mean = is_unsigned ? (uint64_t)sum / n :
+		mean = is_unsigned ? low_bits((uint64_t)sum, job->in_bytes) / n :
 				     (uint64_t)(sum / (int64_t)n);
 	store_low(out, mean, job->in_bytes);
 }

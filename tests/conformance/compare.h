@@ -19,8 +19,8 @@ bool conf_float_passes(double want, double got,
 		       const struct conf_tolerance *tolerance);
 
 /*
- * Compares dense elements of want's dtype and count with it. Where any does
- * not pass, appends the first few with both values and returns false.
+ * Compares dense elements, as many and of the dtype of want, with it. Where
+ * any does not pass, appends the first few with both values and returns false.
  */
 bool conf_compare(const struct conf_value *want, const void *got,
 		  const struct conf_tolerance *tolerance,

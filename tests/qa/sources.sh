@@ -47,6 +47,17 @@ programs() # GLOB...: unit test programs, without their suffix
 	done
 }
 
+extra() # what is only distributed
+{
+	{
+		find bench man tests/kl -type f
+		find kernels drivers -type f ! -name '*.[ch]' \
+			! -name '*.def' ! -name '*.kl' ! -name '*.am' \
+			! -name '*.m4'
+		find . -maxdepth 1 -name '*.md' | sed 's|^\./||'
+	} | grep -v '\.pyc$\|^man/.*\.[0-9]$' | sort
+}
+
 kernel_files()
 {
 	for file in $(files kernels); do
@@ -76,8 +87,7 @@ write()
 	files tests/conformance | list conformance_sources
 	programs tests/unit/t_*.c | list unit_programs
 	files tests/unit | grep -v '/t_[^/]*\.c$' | list unit_common
-	programs tests/kl/t_*.c | list kl_programs
-	find bench man tests/kl -type f ! -name "*.pyc" ! -name "*.[0-9]" | sort | list extra_files
+	extra | list extra_files
 	find man -name '*.[0-9]' | sort | list man_pages
 	find tests/vectors -name '*.jsonl' | sort | list vector_tests
 }
@@ -93,9 +103,9 @@ listed=$(sed -n 's/^\t\([^ ]*\).*/\1/p' sources.am | sort)
 found=$({
 	files base kernels drivers alloc sched lib tools include \
 		examples tests/conformance
-	programs tests/unit/t_*.c tests/kl/t_*.c
+	programs tests/unit/t_*.c
 	files tests/unit | grep -v '/t_[^/]*\.c$' || :
-	find bench man tests/kl -type f ! -name "*.pyc" ! -name "*.[0-9]"
+	extra
 	find man -name '*.[0-9]'
 	find tests/vectors -name '*.jsonl'
 } | sort)

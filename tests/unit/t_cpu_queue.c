@@ -11,11 +11,14 @@
 
 #include "drivers/cpu/internal.h"
 
-/* The thread sanitizer refuses new threads in a forked child. */
-#if defined(__SANITIZE_THREAD__)
+/*
+ * In a child forked by a process of several threads the thread sanitizer
+ * refuses new threads, and the address sanitizer's allocator may be locked.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define NO_THREADS_AFTER_FORK
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define NO_THREADS_AFTER_FORK
 #endif
 #endif

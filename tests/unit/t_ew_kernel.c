@@ -455,7 +455,7 @@ static struct kilni_ew_params random_params(unsigned dtype, unsigned kind,
 static double value_of(unsigned dtype, uint64_t i)
 {
 	struct kilni_ew_params p = params_of(KILNI_OP_CAST, dtype, KILN_F64);
-	double x;
+	double x = 0;
 
 	p.count = 1;
 	p.contiguous = 1;

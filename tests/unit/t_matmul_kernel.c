@@ -11,42 +11,29 @@
 
 /* The CPU's matrix product, every level that this CPU runs, by itself. */
 
-struct level {
-	const char *name;
-	void (*matmul)(const struct kilni_matmul_params *p,
-		       struct kilni_team *team);
-	int (*runs)(void);
+static const char *const level_names[KILNI_ISA_COUNT] = {
+#define NAME_(ID, name, suffix) name,
+	KILNI_ISA_TABLE(NAME_)
+#undef NAME_
 };
 
-static int runs_base(void)
+/* True where the level is compiled in and this CPU has it. */
+static int level_runs(int level)
 {
-	return 1;
-}
-
+	if (!kilni_cpu_kernels[level] || !kilni_cpu_kernels[level]->matmul)
+		return 0;
 #if defined(__x86_64__)
-static int runs_avx2(void)
-{
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-static int runs_avx512(void)
-{
-	return __builtin_cpu_supports("avx512f") &&
-	       __builtin_cpu_supports("avx512bw") &&
-	       __builtin_cpu_supports("avx512vl") &&
-	       __builtin_cpu_supports("avx512dq");
-}
+	if (level == KILNI_ISA_AVX2)
+		return __builtin_cpu_supports("avx2") &&
+		       __builtin_cpu_supports("fma");
+	if (level == KILNI_ISA_AVX512)
+		return __builtin_cpu_supports("avx512f") &&
+		       __builtin_cpu_supports("avx512bw") &&
+		       __builtin_cpu_supports("avx512vl") &&
+		       __builtin_cpu_supports("avx512dq");
 #endif
-
-static const struct level levels[] = {
-	{ "baseline", kilni_matmul_base, runs_base },
-#if defined(__x86_64__)
-	{ "avx2", kilni_matmul_avx2, runs_avx2 },
-	{ "avx512", kilni_matmul_avx512, runs_avx512 },
-#endif
-};
-
-#define LEVELS ((int)(sizeof(levels) / sizeof(levels[0])))
+	return level == KILNI_ISA_BASELINE;
+}
 
 /* Teams: the caller alone, in reverse order, and threads made for each run. */
 
@@ -324,15 +311,15 @@ static void end(struct trial *t)
 	free(t->workspace);
 }
 
-static void run_level(struct trial *t, const struct level *level,
-		      struct kilni_team *team, char *c)
+static void run_level(struct trial *t, int level, struct kilni_team *team,
+		      char *c)
 {
 	memset(c, 0xa5, t->c_bytes);
 	/* Garbage, where small products find it. */
 	memset(t->workspace, 0xff, t->p.workspace_bytes < 65536 ?
 					   t->p.workspace_bytes : 65536);
 	t->p.c = (uintptr_t)c;
-	level->matmul(&t->p, team);
+	kilni_cpu_kernels[level]->matmul(&t->p, team);
 }
 
 static void batch_offset(const struct kilni_matmul_params *p, uint64_t batch,
@@ -428,18 +415,18 @@ static void try_product(const struct kilni_matmul_params *p,
 	int l;
 
 	begin(&t, dtype);
-	for (l = 0; l < LEVELS; l++) {
-		if (!levels[l].runs())
+	for (l = 0; l < KILNI_ISA_COUNT; l++) {
+		if (!level_runs(l))
 			continue;
 		team.width = 1;
-		run_level(&t, &levels[l], &team, t.c);
-		check_result(&t, t.c, step, levels[l].name);
+		run_level(&t, l, &team, t.c);
+		check_result(&t, t.c, step, level_names[l]);
 		for (w = 1; w < sizeof(widths) / sizeof(widths[0]); w++) {
 			team.width = widths[w];
-			run_level(&t, &levels[l], &team, t.c_other);
+			run_level(&t, l, &team, t.c_other);
 			if (memcmp(t.c, t.c_other, t.c_bytes))
 				ck_abort_msg("%s: width %u differs",
-					     levels[l].name, widths[w]);
+					     level_names[l], widths[w]);
 		}
 	}
 	end(&t);
@@ -631,25 +618,25 @@ START_TEST(test_empty)
 	float c[6];
 	int l, i;
 
-	for (l = 0; l < LEVELS; l++) {
-		if (!levels[l].runs())
+	for (l = 0; l < KILNI_ISA_COUNT; l++) {
+		if (!level_runs(l))
 			continue;
 		memset(&p, 0, sizeof(p));
 		p.dtype = KILN_F32;
 		p.n = huge;
 		p.k = huge;
 		ck_assert_uint_eq(kilni_cpu_matmul_workspace(&p), 0);
-		levels[l].matmul(&p, &team);
+		kilni_cpu_kernels[l]->matmul(&p, &team);
 		p.m = huge;
 		p.n = 0;
 		ck_assert_uint_eq(kilni_cpu_matmul_workspace(&p), 0);
-		levels[l].matmul(&p, &team);
+		kilni_cpu_kernels[l]->matmul(&p, &team);
 		p.m = 2;
 		p.n = 3;
 		p.k = 0;
 		p.c = (uintptr_t)c;
 		memset(c, 0xff, sizeof(c));
-		levels[l].matmul(&p, &team);
+		kilni_cpu_kernels[l]->matmul(&p, &team);
 		for (i = 0; i < 6; i++)
 			ck_assert(c[i] == 0 && !signbit(c[i]));
 	}
@@ -697,13 +684,13 @@ START_TEST(test_threads)
 		t.p.k = sizes[_i][2];
 		lay_out(&t.p, _i == 1 ? A_TURNED : PLAIN);
 		begin(&t, dtypes[d]);
-		for (l = 0; l < LEVELS; l++) {
-			if (!levels[l].runs())
+		for (l = 0; l < KILNI_ISA_COUNT; l++) {
+			if (!level_runs(l))
 				continue;
-			run_level(&t, &levels[l], &alone, t.c);
+			run_level(&t, l, &alone, t.c);
 			for (round = 0; round < 6; round++) {
 				gang.width = 2 + (unsigned)round;
-				run_level(&t, &levels[l], &gang, t.c_other);
+				run_level(&t, l, &gang, t.c_other);
 				ck_assert_mem_eq(t.c, t.c_other, t.c_bytes);
 			}
 		}
@@ -735,13 +722,13 @@ START_TEST(test_special)
 	p.a = (uintptr_t)left;
 	p.b = (uintptr_t)right;
 	p.c = (uintptr_t)c;
-	for (l = 0; l < LEVELS; l++) {
-		if (!levels[l].runs())
+	for (l = 0; l < KILNI_ISA_COUNT; l++) {
+		if (!level_runs(l))
 			continue;
 		for (i = 0; i < 5; i++) {
 			left[0] = left[1] = a[i];
 			right[0] = right[1] = b[i];
-			levels[l].matmul(&p, &team);
+			kilni_cpu_kernels[l]->matmul(&p, &team);
 			ck_assert_uint_eq(i == 3 ? c[3] & 0x7e00 :
 					  i == 4 ? c[3] & 0x7fff : c[3],
 					  want[i]);

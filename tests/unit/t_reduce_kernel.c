@@ -489,6 +489,20 @@ static void check_float(const struct kilni_reduce_params *p,
 	}
 }
 
+static uint64_t wrap_unsigned(unsigned dtype, uint64_t sum)
+{
+	switch (dtype) {
+	case KILN_U8:
+		return (uint8_t)sum;
+	case KILN_U16:
+		return (uint16_t)sum;
+	case KILN_U32:
+		return (uint32_t)sum;
+	default:
+		return sum;
+	}
+}
+
 static uint64_t naive_integer(const struct kilni_reduce_params *p,
 			      const struct naive *s)
 {
@@ -499,7 +513,7 @@ static uint64_t naive_integer(const struct kilni_reduce_params *p,
 		return s->iprod;
 	case KILNI_OP_MEAN:
 		if (class_of(p->dtype) == KILN_CLASS_UINT)
-			return s->isum / s->n;
+			return wrap_unsigned(p->dtype, s->isum) / s->n;
 		return (uint64_t)((int64_t)s->isum / (int64_t)s->n);
 	default:
 		return s->ibest;
