@@ -16,11 +16,11 @@ typedef void ew_fn(const struct kilni_ew_params *p, uint64_t begin,
 
 void kilni_ew_base(const struct kilni_ew_params *p, uint64_t begin,
 		   uint64_t end);
-#ifdef KILNI_HAVE_AVX2
+#ifdef KILNI_HAVE_ISA_AVX2
 void kilni_ew_avx2(const struct kilni_ew_params *p, uint64_t begin,
 		   uint64_t end);
 #endif
-#ifdef KILNI_HAVE_AVX512
+#ifdef KILNI_HAVE_ISA_AVX512
 void kilni_ew_avx512(const struct kilni_ew_params *p, uint64_t begin,
 		     uint64_t end);
 #endif
@@ -49,11 +49,11 @@ static unsigned levels(struct level *l)
 	unsigned n = 0;
 
 	l[n++] = (struct level){ "base", kilni_ew_base };
-#ifdef KILNI_HAVE_AVX2
+#ifdef KILNI_HAVE_ISA_AVX2
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 		l[n++] = (struct level){ "avx2", kilni_ew_avx2 };
 #endif
-#ifdef KILNI_HAVE_AVX512
+#ifdef KILNI_HAVE_ISA_AVX512
 	if (__builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") &&

@@ -19,11 +19,11 @@ typedef void scatter_fn(const struct kilni_scatter_params *p,
 
 gather_fn kilni_gather_base;
 scatter_fn kilni_scatter_base;
-#ifdef KILNI_HAVE_AVX2
+#ifdef KILNI_HAVE_ISA_AVX2
 gather_fn kilni_gather_avx2;
 scatter_fn kilni_scatter_avx2;
 #endif
-#ifdef KILNI_HAVE_AVX512
+#ifdef KILNI_HAVE_ISA_AVX512
 gather_fn kilni_gather_avx512;
 scatter_fn kilni_scatter_avx512;
 #endif
@@ -53,12 +53,12 @@ static unsigned levels(struct level *l)
 
 	l[n++] = (struct level){ "base", kilni_gather_base,
 				 kilni_scatter_base };
-#ifdef KILNI_HAVE_AVX2
+#ifdef KILNI_HAVE_ISA_AVX2
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 		l[n++] = (struct level){ "avx2", kilni_gather_avx2,
 					 kilni_scatter_avx2 };
 #endif
-#ifdef KILNI_HAVE_AVX512
+#ifdef KILNI_HAVE_ISA_AVX512
 	if (__builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") &&
