@@ -272,9 +272,10 @@ static struct kilni_block *new_page(struct kilni_pools *pools,
 	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
 						       &page->page);
 	if (status != KILN_OK) {
-		/* A smaller page may do; if not, the report tells it. */
-		kilni_error_restore(&before);
 		refuse(request, status);
+		/* A smaller page may do; if not, the report tells it. */
+		if (request->refusal == KILN_ERR_OUT_OF_MEMORY)
+			kilni_error_restore(&before);
 		goto fail;
 	}
 	pools->driver_calls++;

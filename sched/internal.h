@@ -34,10 +34,11 @@ struct kilni_stream {
 	/* Chunks that the driver gave back, under their own spin lock. */
 	int spare_lock;
 	struct kilni_chunk *spare;
+	struct kilni_chunk *oldest;  /* the driver has not given it back */
 
 	/* Under the drain lock. */
 	pthread_mutex_t drain;
-	uint64_t submitted;          /* atomic */
+	uint64_t submitted;          /* atomic: what the driver took */
 
 	/* Under the scheduler's failure lock. */
 	struct failure *failures;

@@ -15,19 +15,45 @@ enum kiln_status kilni_ring_init(struct kilni_stream *stream)
 	if (!stream->chunk)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "stream: no memory for its ring");
+	stream->oldest = stream->chunk;
 	stream->chunks = 1;
 	return KILN_OK;
 }
 
-void kilni_ring_fini(struct kilni_stream *stream)
+/* A lost device leaves calls over; they give memory back. */
+static void drop_entries(const struct kilni_stream *stream,
+			 const struct kilni_chunk *chunk, unsigned fill)
+{
+	for (unsigned i = 0; i < fill; i++) {
+		const struct kilni_entry *entry = &chunk->entry[i];
+
+		if (entry->kind == KILNI_ENTRY_CALL &&
+		    entry->seq > stream->submitted)
+			entry->params.call.call(entry->params.call.data,
+						entry->params.call.user);
+	}
+}
+
+static void free_chunks(struct kilni_chunk *chunk)
 {
 	struct kilni_chunk *next;
 
-	for (struct kilni_chunk *c = stream->spare; c; c = next) {
-		next = c->next;
-		free(c);
+	for (; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
 	}
-	free(stream->chunk);
+}
+
+/* The driver has run all that it took. */
+void kilni_ring_fini(struct kilni_stream *stream)
+{
+	if (stream->chunk)
+		stream->chunk->next = NULL;
+	for (struct kilni_chunk *c = stream->oldest; c; c = c->next)
+		drop_entries(stream, c,
+			     c->next ? KILNI_CHUNK_ENTRIES : stream->fill);
+	free_chunks(stream->oldest);
+	free_chunks(stream->spare);
 }
 
 void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk)
@@ -35,6 +61,7 @@ void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk)
 	struct kilni_stream *stream = context;
 
 	kilni_spin_lock(&stream->spare_lock);
+	stream->oldest = chunk->next;
 	chunk->next = stream->spare;
 	stream->spare = chunk;
 	kilni_spin_unlock(&stream->spare_lock);
@@ -128,7 +155,9 @@ enum kiln_status kilni_ring_drain(struct kilni_stream *stream)
 		status = queue_ops(stream)->submit(stream->queue, upto);
 		if (status != KILN_OK)
 			status = submit_failed(stream, status, upto);
-		__atomic_store_n(&stream->submitted, upto, __ATOMIC_RELAXED);
+		if (status != KILN_ERR_DEVICE_LOST)
+			__atomic_store_n(&stream->submitted, upto,
+					 __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&stream->drain);
 	return status;

@@ -242,12 +242,27 @@ enum kiln_status kilni_sched_finish(struct kilni_sched *sched)
 	return KILN_OK;
 }
 
+/*
+ * A lost device may still run what it took. Nothing waits here for what it
+ * never got.
+ */
+static void settle(struct kilni_sched *sched)
+{
+	for (unsigned i = 0; i < sched->streams; i++) {
+		struct kilni_stream *stream = sched->stream[i];
+
+		(void)!queue_ops(stream)->wait(stream->queue,
+					       stream->submitted);
+	}
+}
+
 void kilni_sched_destroy(struct kilni_sched *sched)
 {
 	if (!sched)
 		return;
 	/* What went wrong has been told, or nobody asked. */
 	(void)!kilni_sched_finish(sched);
+	settle(sched);
 	/* First the pools: they may still ask what has completed. */
 	kilni_pools_destroy(sched->pools);
 	for (unsigned i = 0; i < sched->streams; i++)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api.h"
 
-#include <stdio.h>
+#include <pthread.h>
 
 #include "base/base.h"
+#include "drivers/driver.h"
+#include "lib/testing.h"
 
 /*
  * Every call of the driver fails in turn under a small mixed program. Whatever
@@ -292,18 +294,17 @@ END_TEST
 static bool survive_open(const char *site, uint64_t nth,
 			 enum kiln_status status)
 {
-	struct kiln_device *before;
 	struct run run = { .size = 4 };
 	uint64_t passes;
 
 	kiln_device_release(dev);
-	before = dev = NULL;
+	dev = NULL;
 	OK(kilni_fault_set(site, nth, status));
 	note_status(&run, kiln_device_open(&dev, "cpu"), "open");
-	if (run.failed)
-		ck_assert_ptr_eq(dev, before);
-	else
+	if (dev)
 		run_program(&run);
+	else
+		ck_assert_int_eq(run.failed, 1);
 	passes = kilni_fault_passes();
 	OK(kilni_fault_set(NULL, 0, KILN_OK));
 	ck_assert(passes < nth || run.failed || may_retry(site));
@@ -356,6 +357,121 @@ START_TEST(other_streams_go_on)
 }
 END_TEST
 
+/* ---- a lost device ---- */
+
+static int deleted;
+
+static void count_deleted(void *data, void *user)
+{
+	(void)data;
+	(void)user;
+	__atomic_fetch_add(&deleted, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Memory of the caller's is given back although work on it was refused. */
+START_TEST(lost_device_gives_memory_back)
+{
+	static float data[1 << 16];
+	const int64_t many = 1 << 16;
+	struct kiln_tensor *x = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+	int gate = 0;
+
+	deleted = 0;
+	OK(kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, &many, data,
+				    KILN_FOREIGN_READ_ONLY, count_deleted,
+				    NULL));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_exp(&y, x));
+	OK(kilni_fault_set("submit", 1, KILN_ERR_DEVICE_LOST));
+	FAILS(kiln_device_flush(dev), KILN_ERR_DEVICE_LOST, "");
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kilni_gate_open(&gate);
+	teardown();
+	ck_assert_int_eq(deleted, 1);
+	setup();
+	expect_all_well(160);
+}
+END_TEST
+
+/* A device that is lost closes while its workers still compute. */
+START_TEST(lost_device_closes_under_work)
+{
+	for (int i = 0; i < 20; i++) {
+		struct run run = { .size = 160 };
+
+		create(&run);
+		OK(kiln_device_sync(dev));
+		OK(kilni_fault_set("submit", 2, KILN_ERR_DEVICE_LOST));
+		for (int j = 0; j < 7; j++)
+			STEP(&run, Y, kiln_matmul(out, run.t[X], run.t[W]));
+		note_status(&run, kiln_device_flush(dev), "flush");
+		STEP(&run, Y, kiln_neg(out, run.t[X]));
+		note_status(&run, kiln_device_flush(dev), "flush");
+		clear(&run);
+		teardown();
+		setup();
+	}
+	expect_all_well(160);
+}
+END_TEST
+
+/* ---- two threads on one tensor ---- */
+
+#define MEETINGS 5000
+#define SHARED (1 << 15)
+
+struct meeting {
+	pthread_barrier_t barrier;
+	struct kiln_tensor *state, *source;
+	int failed;
+};
+
+static void *write_and_meet(void *arg)
+{
+	struct meeting *m = arg;
+
+	for (int i = 0; i < MEETINGS; i++) {
+		pthread_barrier_wait(&m->barrier);
+		m->failed += kiln_copy_into(m->state, m->source) != KILN_OK;
+		pthread_barrier_wait(&m->barrier);
+	}
+	return NULL;
+}
+
+/*
+ * A read that begins while another thread queues a write ends without any
+ * further call of that thread.
+ */
+START_TEST(read_beside_a_write)
+{
+	struct meeting m = { .failed = 0 };
+	float *data = malloc(SHARED * sizeof(float));
+	int failed = 0;
+	pthread_t thread;
+
+	OK(kiln_zeros(&m.state, dev, KILN_F32, 1, SHAPE(SHARED)));
+	OK(kiln_ones(&m.source, dev, KILN_F32, 1, SHAPE(SHARED)));
+	OK(kiln_device_sync(dev));
+	pthread_barrier_init(&m.barrier, NULL, 2);
+	ck_assert(!pthread_create(&thread, NULL, write_and_meet, &m));
+	for (int i = 0; i < MEETINGS; i++) {
+		pthread_barrier_wait(&m.barrier);
+		for (volatile int delay = i * 7 % 400; delay; delay--)
+			;
+		failed += kiln_tensor_read(m.state, data,
+					   SHARED * sizeof(float)) != KILN_OK;
+		pthread_barrier_wait(&m.barrier);
+	}
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&m.barrier);
+	ck_assert_int_eq(failed + m.failed, 0);
+	kiln_tensor_release(m.state);
+	kiln_tensor_release(m.source);
+	free(data);
+}
+END_TEST
+
 /* ---- a small cap ---- */
 
 #define CAP "1M"
@@ -367,7 +483,7 @@ static void setup_cap(void)
 	setup();
 }
 
-/* Numbers of the message. */
+/* The message has the numbers that tell full from fragmented. */
 static void check_message(const char *text)
 {
 	static const char *const parts[] = { "requested", "free", "largest",
@@ -438,6 +554,9 @@ int main(void)
 	tcase_add_loop_test(faults, sweep_from_the_open, 0,
 			    3 * COUNT(statuses));
 	tcase_add_test(faults, other_streams_go_on);
+	tcase_add_test(faults, lost_device_gives_memory_back);
+	tcase_add_test(faults, lost_device_closes_under_work);
+	tcase_add_test(faults, read_beside_a_write);
 	suite_add_tcase(suite, faults);
 	tcase_add_checked_fixture(cap, setup_cap, teardown);
 	tcase_add_test(cap, cap_is_told);
