@@ -10,18 +10,7 @@
 #include <unistd.h>
 
 #include "drivers/cpu/internal.h"
-
-/*
- * In a child forked by a process of several threads the thread sanitizer
- * refuses new threads, and the address sanitizer's allocator may be locked.
- */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define NO_THREADS_AFTER_FORK
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define NO_THREADS_AFTER_FORK
-#endif
-#endif
+#include "sanitized.h"
 
 static struct kilni_hw *hw;
 
@@ -593,7 +582,7 @@ START_TEST(exit_with_work_in_flight)
 }
 END_TEST
 
-#ifndef NO_THREADS_AFTER_FORK
+#if !SANITIZED
 /* A child closes what it inherited without waiting, and opens its own. */
 START_TEST(forked_child)
 {
@@ -655,7 +644,7 @@ static Suite *suite(void)
 	tcase_add_test(merging, merge_rules);
 	tcase_add_test(merging, merging_keeps_every_bit);
 	tcase_add_test(manners, idle_costs_nothing);
-#ifndef NO_THREADS_AFTER_FORK
+#if !SANITIZED
 	tcase_add_test(manners, forked_child);
 #endif
 	tcase_add_test(leaving, exit_with_work_in_flight);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lib/testing.h"
+#include "sanitized.h"
 
 /* Fork, exit, threads that end, signals: what a guest must not disturb. */
 
@@ -230,8 +231,10 @@ int main(void)
 	TCase *tcase = tcase_create("cpu");
 
 	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, fork_with_an_open_device);
-	tcase_add_test(tcase, fork_after_listing);
+	if (!SANITIZED) {
+		tcase_add_test(tcase, fork_with_an_open_device);
+		tcase_add_test(tcase, fork_after_listing);
+	}
 	tcase_add_test(tcase, exit_with_work_in_flight);
 	tcase_add_test(tcase, release_in_an_exit_handler);
 	tcase_add_test(tcase, exit_in_a_second_thread);

@@ -816,12 +816,35 @@ START_TEST(tails_of_functions)
 END_TEST
 
 /* The functions in double precision, under the names of the registry. */
-static double want_neg(double x) { return -x; }
-static double want_sign(double x) { return (x > 0) - (x < 0); }
-static double want_square(double x) { return x * x; }
-static double want_recip(double x) { return 1 / x; }
-static double want_relu(double x) { return x > 0 ? x : 0; }
-static double want_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double want_neg(double x)
+{
+	return -x;
+}
+
+static double want_sign(double x)
+{
+	return (x > 0) - (x < 0);
+}
+
+static double want_square(double x)
+{
+	return x * x;
+}
+
+static double want_recip(double x)
+{
+	return 1 / x;
+}
+
+static double want_relu(double x)
+{
+	return x > 0 ? x : 0;
+}
+
+static double want_sigmoid(double x)
+{
+	return 1 / (1 + exp(-x));
+}
 
 static double want_gelu(double x)
 {
