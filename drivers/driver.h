@@ -106,7 +106,8 @@ struct kilni_queue_client {
 	void *context;
 	/*
 	 * Non-zero once anything on the device has failed: then the driver
-	 * asks check() before it runs a kernel or a call.
+	 * asks check() before it runs a kernel. A call is always made: it
+	 * gives memory back.
 	 */
 	const int *suspect;
 	/* KILN_OK: run it. Else the entry is skipped; failed() is not called.*/

@@ -219,6 +219,65 @@ enum kiln_status kiln_tensor_from_data(struct kiln_tensor **out,
 
 /* ---- download ---- */
 
+/* Copies count elements of the given size, stride bytes apart. */
+static void pack_row(char *to, const char *from, int64_t count, int64_t stride,
+		     size_t size)
+{
+	for (int64_t i = 0; i < count; i++)
+		memcpy(to + (size_t)i * size, from + i * stride, size);
+}
+
+static void pack(const struct kiln_tensor *t, char *to, const char *origin)
+{
+	int last = t->rank - 1;
+	size_t size = (size_t)kilni_size(t);
+	int64_t at[KILN_RANK_MAX] = { 0 }, offset = 0;
+
+	for (int64_t done = 0; done < t->count; done += t->shape[last]) {
+		pack_row(to + (size_t)done * size, origin + offset,
+			 t->shape[last], t->stride[last], size);
+		for (int d = last - 1; d >= 0; d--) {
+			offset += t->stride[d];
+			if (++at[d] < t->shape[d])
+				break;
+			offset -= t->stride[d] * t->shape[d];
+			at[d] = 0;
+		}
+	}
+}
+
+/*
+ * Reads a view without a stream: the calling thread's may be poisoned or busy,
+ * and the tensor need not wait for that.
+ */
+static enum kiln_status read_packed(struct kiln_tensor *t, void *data)
+{
+	struct kilni_hw *hw = t->device->hw;
+	enum kiln_status status;
+	uint64_t start, bytes;
+	char *extent;
+
+	kilni_extent(t, &start, &bytes);
+	extent = malloc(bytes);
+	if (!extent)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "kiln_tensor_read: no memory for %llu bytes",
+				  (unsigned long long)bytes);
+	status = hw->driver->memory->read(hw, extent, start, bytes);
+	if (status == KILN_OK)
+		pack(t, data, extent + (t->address - start));
+	free(extent);
+	return status;
+}
+
+static bool can_pack_on_device(struct kiln_device *device)
+{
+	struct kilni_stream *stream;
+
+	return kilni_thread_stream(device, &stream) == KILN_OK &&
+	       kilni_stream_idle(stream) && !kilni_stream_is_poisoned(stream);
+}
+
 static enum kiln_status read_dense(struct kiln_tensor *t, void *data,
 				   size_t bytes)
 {
@@ -247,6 +306,8 @@ enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
 		return read_dense(tensor, data, bytes);
 	/* A failed tensor is told as such, not as a failed copy. */
 	KILNI_TRY(kilni_track_wait(&tensor->storage->track));
+	if (!can_pack_on_device(tensor->device))
+		return read_packed(tensor, data);
 	KILNI_TRY(kilni_tensor_dense(&dense, tensor));
 	status = read_dense(dense, data, bytes);
 	kiln_tensor_release(dense);

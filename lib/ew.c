@@ -97,7 +97,9 @@ enum kiln_status kilni_ew_into(struct kiln_tensor *dst,
 		p->contiguous = set_strides(p, dst, ew);
 	if (!p->contiguous)
 		job.entry.params_bytes = sizeof(*p);
-	kilni_job_operand(&job, dst, KILNI_WRITE);
+	/* What stays of a storage that is written in part may have failed. */
+	kilni_job_operand(&job, dst,
+			  kilni_is_whole(dst) ? KILNI_WRITE : KILNI_READ_WRITE);
 	for (int j = 0; j < ew->count; j++)
 		if (ew->in[j])
 			kilni_job_operand(&job, ew->in[j], KILNI_READ);

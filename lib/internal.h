@@ -213,6 +213,13 @@ static inline enum kiln_dtype kilni_dtype(const struct kiln_tensor *t)
 	return (enum kiln_dtype)t->dtype;
 }
 
+/* Dense, and nothing else lies in its storage. */
+static inline bool kilni_is_whole(const struct kiln_tensor *t)
+{
+	return t->dense &&
+	       (uint64_t)(t->count * kilni_size(t)) == t->storage->bytes;
+}
+
 /* A new dense tensor with a storage of its own; arguments are good. */
 enum kiln_status kilni_tensor_create(struct kiln_tensor **out,
 				     struct kiln_device *device,

@@ -259,7 +259,7 @@ enum kiln_status kiln_unfold(struct kiln_tensor **out,
 			     struct kiln_tensor *tensor, int dim, int64_t size,
 			     int64_t step)
 {
-	int64_t shape[KILN_RANK_MAX + 1], stride[KILN_RANK_MAX + 1];
+	int64_t shape[KILN_RANK_MAX + 1], stride[KILN_RANK_MAX + 1], count;
 	int rank;
 
 	KILNI_TRY(check_one(out, tensor, __func__));
@@ -280,6 +280,8 @@ enum kiln_status kiln_unfold(struct kiln_tensor **out,
 	shape[dim] = size > shape[dim] ? 0 : (shape[dim] - size) / step + 1;
 	if (shape[dim] > 1)
 		stride[dim] *= step;
+	KILNI_TRY(kilni_shape_count(__func__, rank + 1, shape,
+				    (size_t)kilni_size(tensor), &count));
 	return assign_view(out, tensor, rank + 1, shape, stride,
 			   tensor->address);
 }
@@ -487,9 +489,9 @@ enum kiln_status kiln_cat(struct kiln_tensor **out, int count,
 	}
 	KILNI_TRY(kilni_shape_count(__func__, first->rank, shape,
 				    (size_t)kilni_size(first), &elements));
-	KILNI_TRY(kilni_result(out, first->device, kilni_dtype(first),
-			       first->rank, shape, false, tensors, count,
-			       &result));
+	/* A new one: where a later copy is refused, *out must be as it was. */
+	KILNI_TRY(kilni_tensor_create(&result, first->device,
+				      kilni_dtype(first), first->rank, shape));
 	return kilni_settle(out, result, join(result, count, tensors, dim));
 }
 
@@ -537,8 +539,9 @@ enum kiln_status kiln_repeat_dim(struct kiln_tensor **out,
 		shape[dim] = INT64_MAX;
 	KILNI_TRY(kilni_shape_count(__func__, tensor->rank, shape,
 				    (size_t)kilni_size(tensor), &count));
-	KILNI_TRY(kilni_result(out, tensor->device, kilni_dtype(tensor),
-			       tensor->rank, shape, false, &tensor, 1,
-			       &result));
+	/* A new one: where a later copy is refused, *out must be as it was. */
+	KILNI_TRY(kilni_tensor_create(&result, tensor->device,
+				      kilni_dtype(tensor), tensor->rank,
+				      shape));
 	return kilni_settle(out, result, repeat(result, tensor, dim, times));
 }

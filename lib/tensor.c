@@ -36,7 +36,10 @@ enum kiln_status kilni_tensor_create(struct kiln_tensor **out,
 {
 	struct kiln_tensor *t;
 	enum kiln_status status;
+	int64_t count;
 
+	KILNI_TRY(kilni_shape_count("kiln_tensor", rank, shape,
+				    kiln_dtype_size_bytes(dtype), &count));
 	KILNI_TRY(new_handle(&t));
 	kilni_device_fix_settings(device);
 	t->dtype = (uint8_t)dtype;
@@ -152,8 +155,8 @@ static bool has_form(const struct kiln_tensor *t,
 		     const struct kiln_device *device, enum kiln_dtype dtype,
 		     int rank, const int64_t *shape)
 {
-	return t->dense && t->device == device && t->dtype == dtype &&
-	       t->rank == rank &&
+	return kilni_is_whole(t) && t->device == device &&
+	       t->dtype == dtype && t->rank == rank &&
 	       !memcmp(t->shape, shape, (size_t)rank * sizeof(*shape));
 }
 

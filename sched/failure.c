@@ -11,100 +11,146 @@
  * was last written lies in such a range.
  */
 
+static bool same_cause(struct cause a, struct cause b)
+{
+	return a.stream == b.stream && a.number == b.number;
+}
+
 static bool extend_last(struct kilni_stream *stream, uint64_t first,
-			uint64_t last, struct kilni_stream *origin)
+			uint64_t last, struct cause cause)
 {
 	struct failure *f;
 
 	if (!stream->failure_count)
 		return false;
 	f = &stream->failures[stream->failure_count - 1];
-	if (f->origin != origin || f->last + 1 != first)
+	if (!same_cause(f->cause, cause) || f->last + 1 != first)
 		return false;
 	f->last = last;
 	return true;
 }
 
-void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
-			uint64_t last, struct kilni_stream *origin)
+/* False: no memory. */
+static bool add_failure(struct kilni_stream *stream, uint64_t first,
+			uint64_t last, struct cause cause)
 {
-	struct kilni_sched *sched = stream->sched;
+	size_t capacity = stream->failure_capacity * 2 + 8;
 	struct failure *grown;
-	size_t capacity;
 
-	pthread_mutex_lock(&sched->failure);
-	if (extend_last(stream, first, last, origin))
-		goto out;
 	if (stream->failure_count == stream->failure_capacity) {
-		capacity = stream->failure_capacity * 2 + 8;
 		grown = realloc(stream->failures, capacity * sizeof(*grown));
-		if (!grown) {
-			/* Losing a mark would pass off bad data as good. */
-			__atomic_store_n(&sched->lost, 1, __ATOMIC_RELEASE);
-			goto out;
-		}
+		if (!grown)
+			return false;
 		stream->failures = grown;
 		stream->failure_capacity = capacity;
 	}
 	stream->failures[stream->failure_count++] =
-		(struct failure){ first, last, origin };
-out:
+		(struct failure){ first, last, cause };
+	return true;
+}
+
+void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
+			uint64_t last, struct cause cause)
+{
+	struct kilni_sched *sched = stream->sched;
+
+	pthread_mutex_lock(&sched->failure);
+	/* Losing a mark would pass off bad data as good. */
+	if (!extend_last(stream, first, last, cause) &&
+	    !add_failure(stream, first, last, cause))
+		__atomic_store_n(&sched->lost, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&sched->suspect, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&sched->failure);
 }
 
-static struct kilni_stream *find_locked(const struct kilni_stream *stream,
-					uint64_t seq)
+/* Under the failure lock. */
+static bool find_locked(const struct kilni_stream *stream, uint64_t seq,
+			struct cause *cause)
 {
 	for (size_t i = stream->failure_count; i-- > 0;)
 		if (seq >= stream->failures[i].first &&
-		    seq <= stream->failures[i].last)
-			return stream->failures[i].origin;
-	return NULL;
+		    seq <= stream->failures[i].last) {
+			*cause = stream->failures[i].cause;
+			return true;
+		}
+	return false;
 }
 
-struct kilni_stream *kilni_failure_find(const struct kilni_use *use)
+bool kilni_failure_find(const struct kilni_use *use, struct cause *cause)
 {
-	struct kilni_stream *stream = use->stream, *origin;
+	struct kilni_stream *stream = use->stream;
+	bool found;
 
 	if (!stream ||
 	    !__atomic_load_n(&stream->sched->suspect, __ATOMIC_ACQUIRE))
-		return NULL;
+		return false;
 	pthread_mutex_lock(&stream->sched->failure);
-	origin = find_locked(stream, use->seq);
+	found = find_locked(stream, use->seq, cause);
 	pthread_mutex_unlock(&stream->sched->failure);
-	return origin;
+	return found;
 }
 
-void kilni_failure_cause(struct kilni_stream *stream, enum kiln_status status,
-			 const char *message)
+struct cause kilni_failure_cause(struct kilni_stream *stream,
+				 enum kiln_status status, const char *message)
 {
+	struct cause cause = { stream, 0 };
+
 	pthread_mutex_lock(&stream->sched->failure);
 	if (!stream->poisoned) {
-		stream->cause = status;
+		stream->causes++;
+		stream->status = status;
 		stream->reported = false;
 		snprintf(stream->message, sizeof(stream->message), "%s",
 			 message);
 		__atomic_store_n(&stream->poisoned, 1, __ATOMIC_RELEASE);
 	}
+	cause.number = stream->causes;
 	pthread_mutex_unlock(&stream->sched->failure);
+	return cause;
 }
 
-/* Copies the cause out where it has not been reported yet. */
-static bool take_cause(struct kilni_stream *stream, enum kiln_status *status,
+/*
+ * Copies the cause's text out, if it is still the last one of its stream, and
+ * tells whether it was told just now for the first time.
+ */
+static bool take_cause(struct cause cause, enum kiln_status *status,
 		       char *message)
 {
-	bool taken = false;
+	struct kilni_stream *stream = cause.stream;
+	bool first = false;
 
+	*message = 0;
 	pthread_mutex_lock(&stream->sched->failure);
-	if (stream->cause != KILN_OK && !stream->reported) {
-		stream->reported = true;
-		*status = stream->cause;
+	if (cause.number == stream->causes && stream->causes) {
 		memcpy(message, stream->message, sizeof(stream->message));
-		taken = true;
+		*status = stream->status;
+		first = !stream->reported;
+		stream->reported = true;
 	}
 	pthread_mutex_unlock(&stream->sched->failure);
-	return taken;
+	return first;
+}
+
+enum kiln_status kilni_failure_report(struct cause cause)
+{
+	char message[sizeof(cause.stream->message)];
+	enum kiln_status status;
+
+	if (take_cause(cause, &status, message))
+		return kilni_fail(status, 0, "%s", message);
+	return kilni_fail(KILN_ERR_DEPENDENCY, 0,
+			  "depends on an operation that failed%s%s",
+			  *message ? ": " : "", message);
+}
+
+static struct cause last_cause(struct kilni_stream *stream)
+{
+	struct cause cause = { stream, 0 };
+
+	pthread_mutex_lock(&stream->sched->failure);
+	cause.number = stream->causes;
+	pthread_mutex_unlock(&stream->sched->failure);
+	return cause;
 }
 
 enum kiln_status kilni_failure_report_once(struct kilni_stream *stream)
@@ -112,48 +158,53 @@ enum kiln_status kilni_failure_report_once(struct kilni_stream *stream)
 	char message[sizeof(stream->message)];
 	enum kiln_status status;
 
-	if (!take_cause(stream, &status, message))
+	if (!take_cause(last_cause(stream), &status, message))
 		return KILN_OK;
 	return kilni_fail(status, 0, "%s", message);
 }
 
-enum kiln_status kilni_failure_report(struct kilni_stream *origin)
+enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)
 {
-	KILNI_TRY(kilni_failure_report_once(origin));
-	return kilni_fail(KILN_ERR_DEPENDENCY, 0,
-			  "depends on an operation that failed: %s",
-			  origin->message);
+	char message[sizeof(stream->message)];
+
+	if (KILNI_LIKELY(!kilni_stream_is_poisoned(stream)))
+		return KILN_OK;
+	pthread_mutex_lock(&stream->sched->failure);
+	memcpy(message, stream->message, sizeof(message));
+	pthread_mutex_unlock(&stream->sched->failure);
+	return kilni_fail(KILN_ERR_POISONED, 0,
+			  "stream is poisoned until reset: %s", message);
 }
 
-static struct kilni_stream *failed_operand(const struct kilni_entry *entry)
+static bool failed_operand(const struct kilni_entry *entry, struct cause *cause)
 {
 	for (unsigned i = 0; i < entry->operands; i++) {
 		const struct kilni_operand *o = &entry->operand[i];
-		struct kilni_stream *writer, *origin;
+		struct kilni_stream *writer;
 
 		if (!(o->access & KILNI_READ) || !o->writer)
 			continue;
 		writer = (struct kilni_stream *)(uintptr_t)o->writer;
-		origin = find_locked(writer, o->writer_seq);
-		if (origin)
-			return origin;
+		if (find_locked(writer, o->writer_seq, cause))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 enum kiln_status kilni_failure_check(void *context,
 				     const struct kilni_entry *entry)
 {
-	struct kilni_stream *stream = context, *origin;
-	bool known;
+	struct kilni_stream *stream = context;
+	bool known, inherited;
+	struct cause cause;
 
 	pthread_mutex_lock(&stream->sched->failure);
-	known = find_locked(stream, entry->seq) != NULL;
-	origin = known ? NULL : failed_operand(entry);
+	known = find_locked(stream, entry->seq, &cause);
+	inherited = !known && failed_operand(entry, &cause);
 	pthread_mutex_unlock(&stream->sched->failure);
-	if (origin)
-		kilni_failure_mark(stream, entry->seq, entry->seq, origin);
-	return known || origin ? KILN_ERR_DEPENDENCY : KILN_OK;
+	if (inherited)
+		kilni_failure_mark(stream, entry->seq, entry->seq, cause);
+	return known || inherited ? KILN_ERR_DEPENDENCY : KILN_OK;
 }
 
 void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
@@ -171,8 +222,8 @@ void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 	else
 		snprintf(message, sizeof(message), "kiln_%s: %s",
 			 kilni_ops[entry->op].name, kiln_status_text(status));
-	kilni_failure_cause(stream, status, message);
-	kilni_failure_mark(stream, entry->seq, entry->seq, stream);
+	kilni_failure_mark(stream, entry->seq, entry->seq,
+			   kilni_failure_cause(stream, status, message));
 	kilni_sched_note(stream->sched, status);
 }
 

@@ -12,10 +12,16 @@
 /* Entries that a stream gathers before it hands them to the driver. */
 #define DRAIN_EVERY 8
 
-/* A run of entries of one stream that failed, and where the cause lies. */
+/* Why entries failed: the number of a cause of the stream where it lies. */
+struct cause {
+	struct kilni_stream *stream;
+	uint64_t number;
+};
+
+/* A run of entries of one stream that failed of one cause. */
 struct failure {
 	uint64_t first, last;
-	struct kilni_stream *origin;
+	struct cause cause;
 };
 
 struct kilni_stream {
@@ -30,6 +36,7 @@ struct kilni_stream {
 	unsigned fill;
 	unsigned chunks;
 	uint64_t tail;               /* atomic: last appended */
+	uint64_t wanted;             /* atomic: somebody waits for it */
 
 	/* Chunks that the driver gave back, under their own spin lock. */
 	int spare_lock;
@@ -44,8 +51,9 @@ struct kilni_stream {
 	struct failure *failures;
 	size_t failure_count, failure_capacity;
 	int poisoned;                /* atomic */
-	bool reported;
-	enum kiln_status cause;
+	uint64_t causes;             /* so many there have been */
+	bool reported;               /* the last one of them */
+	enum kiln_status status;
 	char message[256];
 };
 
@@ -120,18 +128,23 @@ enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
 
 /* ---- failure.c ---- */
 
-/* Marks first..last of stream failed because of origin's error. */
+/* Marks first..last of stream failed of that cause. */
 void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
-			uint64_t last, struct kilni_stream *origin);
-/* The stream that holds the cause where the point failed, else NULL. */
-struct kilni_stream *kilni_failure_find(const struct kilni_use *use);
-/* Records a cause on stream and poisons it; the first one stays. */
-void kilni_failure_cause(struct kilni_stream *stream, enum kiln_status status,
-			 const char *message);
-/* Reports origin's cause where that has not been done; else DEPENDENCY. */
-enum kiln_status kilni_failure_report(struct kilni_stream *origin);
-/* Same, but OK where it has been reported. */
+			uint64_t last, struct cause cause);
+/* Whether the point failed, and of what. */
+bool kilni_failure_find(const struct kilni_use *use, struct cause *cause);
+/*
+ * Poisons the stream and gives the number of its cause; while it is poisoned
+ * the first one stays.
+ */
+struct cause kilni_failure_cause(struct kilni_stream *stream,
+				 enum kiln_status status, const char *message);
+/* Reports the cause where that has not been done; else DEPENDENCY. */
+enum kiln_status kilni_failure_report(struct cause cause);
+/* Reports the stream's last cause where that has not been done; else OK. */
 enum kiln_status kilni_failure_report_once(struct kilni_stream *stream);
+/* KILN_ERR_POISONED with the cause's text, or OK. */
+enum kiln_status kilni_failure_refuse(struct kilni_stream *stream);
 enum kiln_status kilni_failure_check(void *context,
 				     const struct kilni_entry *entry);
 void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,

@@ -135,8 +135,9 @@ static enum kiln_status submit_failed(struct kilni_stream *stream,
 
 	if (kilni_sched_note(sched, status) == KILN_ERR_DEVICE_LOST)
 		return status;
-	kilni_failure_cause(stream, status, kiln_error_message());
-	kilni_failure_mark(stream, stream->submitted + 1, upto, stream);
+	kilni_failure_mark(stream, stream->submitted + 1, upto,
+			   kilni_failure_cause(stream, status,
+					       kiln_error_message()));
 	if (queue_ops(stream)->submit(stream->queue, upto) != KILN_OK)
 		return kilni_sched_note(sched, KILN_ERR_DEVICE_LOST);
 	return status;
@@ -163,6 +164,22 @@ enum kiln_status kilni_ring_drain(struct kilni_stream *stream)
 	return status;
 }
 
+/*
+ * A use is noted before its entry is committed. Whoever waits for it may find
+ * nothing to hand on yet; then whoever commits it sees that it is wanted.
+ */
+static void want(struct kilni_stream *stream, uint64_t seq)
+{
+	uint64_t old = __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED);
+
+	while (old < seq &&
+	       !__atomic_compare_exchange_n(&stream->wanted, &old, seq, true,
+					    __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
+		;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 				     const struct kilni_use *use)
 {
@@ -175,6 +192,7 @@ enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 	entry->params.wait.wait_queue = other->queue;
 	entry->params.wait.wait_seq = use->seq;
 	kilni_ring_commit(stream);
+	want(other, use->seq);
 	/* A refusal there is the other stream's error, and marked there. */
 	if (kilni_ring_drain(other) != KILN_OK)
 		return kilni_sched_alive(stream->sched);
@@ -187,6 +205,7 @@ enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq)
 
 	if (stream_completed(stream) >= seq)
 		return KILN_OK;
+	want(stream, seq);
 	status = kilni_ring_drain(stream);
 	if (status == KILN_ERR_DEVICE_LOST)
 		return status;

@@ -126,10 +126,7 @@ bool kilni_stream_idle(const struct kilni_stream *stream)
 enum kiln_status kilni_stream_drain(struct kilni_stream *stream)
 {
 	KILNI_TRY(kilni_sched_alive(stream->sched));
-	if (kilni_stream_is_poisoned(stream))
-		return kilni_fail(KILN_ERR_POISONED, 0,
-				  "stream is poisoned until reset: %s",
-				  stream->message);
+	KILNI_TRY(kilni_failure_refuse(stream));
 	return kilni_ring_drain(stream);
 }
 
@@ -145,7 +142,6 @@ enum kiln_status kilni_stream_clear(struct kilni_stream *stream)
 	KILNI_TRY(kilni_sched_alive(stream->sched));
 	KILNI_TRY(kilni_ring_wait(stream, stream_tail(stream)));
 	pthread_mutex_lock(&stream->sched->failure);
-	stream->cause = KILN_OK;
 	stream->reported = true;
 	__atomic_store_n(&stream->poisoned, 0, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&stream->sched->failure);

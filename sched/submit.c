@@ -100,11 +100,7 @@ static bool must_wait(const struct kilni_stream *stream,
 static enum kiln_status check_stream(struct kilni_stream *stream)
 {
 	KILNI_TRY(kilni_sched_alive(stream->sched));
-	if (KILNI_UNLIKELY(kilni_stream_is_poisoned(stream)))
-		return kilni_fail(KILN_ERR_POISONED, 0,
-				  "stream is poisoned until reset: %s",
-				  stream->message);
-	return KILN_OK;
+	return kilni_failure_refuse(stream);
 }
 
 /*
@@ -121,6 +117,7 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 		struct kilni_operand *o = &entry->operand[i];
 		struct kilni_track *track = job->track[i];
 		struct kilni_use writer;
+		struct cause cause;
 
 		o->writer = NULL;
 		if (!is_busy(track))
@@ -131,7 +128,7 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 		kilni_spin_unlock(&track->lock);
 		o->writer = writer.stream;
 		o->writer_seq = writer.seq;
-		if ((o->access & KILNI_READ) && kilni_failure_find(&writer))
+		if ((o->access & KILNI_READ) && kilni_failure_find(&writer, &cause))
 			return kilni_fail(KILN_ERR_DEPENDENCY, 0,
 					  "kiln_%s: an operand depends on an "
 					  "operation that failed",
@@ -152,10 +149,7 @@ static enum kiln_status note_use(struct kilni_track *track,
 	return KILN_OK;
 }
 
-/*
- * Before the entry of that number is committed: where this fails, the uses
- * noted so far wait for the entry that gets the number in its place.
- */
+/* Before the entry of that number is committed. */
 static enum kiln_status note_uses(struct kilni_stream *stream,
 				  struct kilni_job *job, uint64_t seq)
 {
@@ -238,6 +232,23 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 	to->seq = seq;
 }
 
+static void no_call(void *data, void *user)
+{
+	(void)data;
+	(void)user;
+}
+
+/* An entry that does nothing, for the uses noted before notes ran out. */
+static void commit_nothing(struct kilni_stream *stream,
+			   struct kilni_entry *entry)
+{
+	entry->kind = KILNI_ENTRY_CALL;
+	entry->operands = 0;
+	entry->params.call.call = no_call;
+	entry->params.call.data = entry->params.call.user = NULL;
+	kilni_ring_commit(stream);
+}
+
 static enum kiln_status append(struct kilni_stream *stream,
 			       struct kilni_job *job)
 {
@@ -255,16 +266,26 @@ static enum kiln_status append(struct kilni_stream *stream,
 	}
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
-	KILNI_TRY(note_uses(stream, job, entry->seq));
-	kilni_ring_commit(stream);
-	return KILN_OK;
+	status = note_uses(stream, job, entry->seq);
+	if (status == KILN_OK)
+		kilni_ring_commit(stream);
+	else
+		commit_nothing(stream, entry);
+	return status;
 }
 
 static bool drain_is_due(const struct kilni_stream *stream)
 {
-	return stream->tail -
-		       __atomic_load_n(&stream->submitted, __ATOMIC_RELAXED) >=
-	       DRAIN_EVERY;
+	uint64_t submitted = __atomic_load_n(&stream->submitted,
+					     __ATOMIC_RELAXED);
+
+	if (stream->tail == submitted)
+		return false;
+	if (stream->tail - submitted >= DRAIN_EVERY)
+		return true;
+	/* The tail is stored before this looks, as a waiter does the reverse. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) > submitted;
 }
 
 static enum kiln_status submit_locked(struct kilni_stream *stream,
@@ -291,7 +312,7 @@ enum kiln_status kilni_submit(struct kilni_stream *stream,
 
 	pthread_mutex_lock(&stream->append);
 	status = submit_locked(stream, job);
-	drain = status == KILN_OK && drain_is_due(stream);
+	drain = drain_is_due(stream);
 	pthread_mutex_unlock(&stream->append);
 	/* A refusal is the stream's error and waits there to be reported. */
 	if (drain && kilni_ring_drain(stream) == KILN_ERR_DEVICE_LOST)

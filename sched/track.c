@@ -42,8 +42,8 @@ bool kilni_track_idle(struct kilni_track *track)
 
 enum kiln_status kilni_track_wait(struct kilni_track *track)
 {
-	struct kilni_stream *origin;
 	struct kilni_use writer;
+	struct cause cause;
 
 	kilni_spin_lock(&track->lock);
 	writer = track->writer;
@@ -51,6 +51,7 @@ enum kiln_status kilni_track_wait(struct kilni_track *track)
 	if (!writer.stream)
 		return KILN_OK;
 	KILNI_TRY(kilni_ring_wait(writer.stream, writer.seq));
-	origin = kilni_failure_find(&writer);
-	return origin ? kilni_failure_report(origin) : KILN_OK;
+	if (kilni_failure_find(&writer, &cause))
+		return kilni_failure_report(cause);
+	return KILN_OK;
 }

@@ -212,13 +212,8 @@ static void run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 			       &report);
 }
 
-static void run_call(struct kilni_cpu_queue *queue,
-		     const struct kilni_entry *entry)
+static void run_call(const struct kilni_entry *entry)
 {
-	struct kilni_queue_client *client = &queue->client;
-
-	if (is_suspect(client) && client->check(client->context, entry))
-		return;
 	entry->params.call.call(entry->params.call.data,
 				entry->params.call.user);
 	(void)kilni_fp_enter();
@@ -256,7 +251,7 @@ static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	case KILNI_ENTRY_GATE:
 		return !hold_at_gate(queue, entry->params.gate.gate);
 	case KILNI_ENTRY_CALL:
-		run_call(queue, entry);
+		run_call(entry);
 		return true;
 	default:
 		run_one(queue, entry, worker, waiting);

@@ -127,9 +127,8 @@ static bool run_entry(struct null_queue *queue,
 	case KILNI_ENTRY_GATE:
 		return !hold_at_gate(queue, entry->params.gate.gate);
 	case KILNI_ENTRY_CALL:
-		if (!is_refused(queue, entry))
-			entry->params.call.call(entry->params.call.data,
-						entry->params.call.user);
+		entry->params.call.call(entry->params.call.data,
+					entry->params.call.user);
 		return true;
 	default:
 		if (!is_refused(queue, entry))

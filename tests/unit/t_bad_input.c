@@ -162,6 +162,28 @@ START_TEST(sizes_that_overflow)
 }
 END_TEST
 
+/* The result of another dtype is what overflows. */
+START_TEST(results_that_overflow)
+{
+	const int64_t many = INT64_C(1) << 61;
+	struct kiln_tensor *bytes = KILN_TENSOR_NONE, *z = KILN_TENSOR_NONE;
+
+	OK(kiln_zeros(&bytes, dev, KILN_I8, 2, SHAPE(1, 1)));
+	OK(kiln_expand(&bytes, bytes, 2, SHAPE(many, 1)));
+	FAILS(kiln_argmax(&y, bytes, 1, KILN_I64), KILN_ERR_OVERFLOW, "[");
+	FAILS(kiln_any_dim(&y, bytes, 1, KILN_BOOL_U32), KILN_ERR_OVERFLOW,
+	      "[");
+	FAILS(kiln_max_dim_with_indices(&y, &z, bytes, 1, KILN_I64),
+	      KILN_ERR_LIMIT, "requested");
+	FAILS(kiln_cast(&y, bytes, KILN_F64), KILN_ERR_OVERFLOW, "[");
+	OK(kiln_expand(&bytes, bytes, 2, SHAPE(many, 1)));
+	FAILS(kiln_unfold(&y, bytes, 0, many / 2, 1), KILN_ERR_OVERFLOW, "[");
+	ck_assert_ptr_null(y);
+	ck_assert_ptr_null(z);
+	kiln_tensor_release(bytes);
+}
+END_TEST
+
 START_TEST(dtypes)
 {
 	struct kiln_tensor *i = INTS(dev, 1, 2, 3), *z = KILN_TENSOR_NONE;
@@ -253,6 +275,7 @@ int main(void)
 	tcase_add_test(tcase, released_and_foreign_handles);
 	tcase_add_test(tcase, ranks_shapes_and_axes);
 	tcase_add_test(tcase, sizes_that_overflow);
+	tcase_add_test(tcase, results_that_overflow);
 	tcase_add_test(tcase, dtypes);
 	tcase_add_test(tcase, devices);
 	tcase_add_test(tcase, values);

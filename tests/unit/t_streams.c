@@ -215,11 +215,13 @@ START_TEST(index_error_is_told_once)
 	      "index 7");
 	FAILS(kiln_neg(&z, y), KILN_ERR_POISONED, "reset");
 	EXPECT_FLOATS(good, 4);
+	OK(kiln_flip(&good, x, 1, &(const int){ 0 }));
+	EXPECT_FLOATS(good, 3, 2, 1);
 	OK(kiln_device_sync(dev));
 	reset_current();
 	FAILS(kiln_neg(&z, y), KILN_ERR_DEPENDENCY, "kiln_neg");
 	OK(kiln_neg(&z, good));
-	EXPECT_FLOATS(z, -4);
+	EXPECT_FLOATS(z, -3, -2, -1);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
 	kiln_tensor_release(z);
@@ -281,6 +283,120 @@ START_TEST(poison_stays_on_its_stream)
 	kiln_tensor_release(y);
 	kiln_tensor_release(bad);
 	kiln_tensor_release(index);
+}
+END_TEST
+
+/* What is joined with, or written into, a failed tensor has failed. */
+START_TEST(failure_of_a_part_is_of_the_whole)
+{
+	const struct kiln_slice half = { 0, BIG / 2, 1 };
+	struct kiln_tensor *x = filled(1), *index = INTS(dev, BIG);
+	struct kiln_tensor *bad = KILN_TENSOR_NONE, *parts[2];
+	struct kiln_tensor *joined = KILN_TENSOR_NONE;
+	struct kiln_tensor *part = KILN_TENSOR_NONE;
+	struct kiln_tensor *wide = KILN_TENSOR_NONE;
+	struct kiln_stream *stream = NULL;
+	float data[2];
+	int gate = 0;
+
+	OK(kiln_slice(&part, x, 1, &half));
+	OK(kiln_stream_current(&stream, dev));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_select(&bad, x, 0, index));
+	parts[0] = bad;
+	parts[1] = FLOATS(dev, 5);
+	OK(kiln_cat(&joined, 2, parts, 0));
+	OK(kiln_expand(&wide, bad, 1, SHAPE(BIG)));
+	OK(kiln_slice_assign(&wide, wide, 1, &half, part));
+	kilni_gate_open(&gate);
+	FAILS(kiln_tensor_read(joined, data, sizeof(data)), KILN_ERR_INDEX,
+	      "kiln_select");
+	FAILS(kiln_stream_sync(stream) ? KILN_ERR_DRIVER
+				       : kiln_neg(&joined, wide),
+	      KILN_ERR_POISONED, "reset");
+	OK(kiln_stream_reset(stream));
+	FAILS(kiln_neg(&joined, wide), KILN_ERR_DEPENDENCY, "kiln_neg");
+	kiln_tensor_release(x);
+	kiln_tensor_release(bad);
+	kiln_tensor_release(part);
+	kiln_tensor_release(wide);
+	kiln_tensor_release(index);
+	kiln_tensor_release(joined);
+	kiln_tensor_release(parts[1]);
+	kiln_stream_release(stream);
+}
+END_TEST
+
+/* Several entries: where the second is refused, the place is as it was. */
+START_TEST(refused_join_leaves_the_place)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2), *index = INTS(dev, 9, 9);
+	struct kiln_tensor *y = FLOATS(dev, 7, 7, 7, 7);
+	struct kiln_tensor *parts[2] = { x, KILN_TENSOR_NONE };
+
+	OK(kiln_select(&parts[1], x, 0, index));
+	FAILS(kiln_device_sync(dev), KILN_ERR_INDEX, "9");
+	reset_current();
+	FAILS(kiln_cat(&y, 2, parts, 0), KILN_ERR_DEPENDENCY, "kiln_copy");
+	EXPECT_FLOATS(y, 7, 7, 7, 7);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(index);
+	kiln_tensor_release(parts[1]);
+}
+END_TEST
+
+/* An old failure does not take a new one's cause. */
+START_TEST(causes_are_told_apart)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2);
+	struct kiln_tensor *a = INTS(dev, 5), *b = INTS(dev, 6);
+	struct kiln_tensor *first = KILN_TENSOR_NONE;
+	struct kiln_tensor *second = KILN_TENSOR_NONE;
+	float value;
+
+	OK(kiln_select(&first, x, 0, a));
+	reset_current();
+	OK(kiln_select(&second, x, 0, b));
+	FAILS(kiln_tensor_read(first, &value, sizeof(value)),
+	      KILN_ERR_DEPENDENCY, "failed");
+	FAILS(kiln_device_sync(dev), KILN_ERR_INDEX, "index 6");
+	FAILS(kiln_tensor_read(second, &value, sizeof(value)),
+	      KILN_ERR_DEPENDENCY, "index 6");
+	kiln_tensor_release(x);
+	kiln_tensor_release(a);
+	kiln_tensor_release(b);
+	kiln_tensor_release(first);
+	kiln_tensor_release(second);
+}
+END_TEST
+
+static void count_call(void *data, void *user)
+{
+	(void)data;
+	__atomic_add_fetch((int *)user, 1, __ATOMIC_RELEASE);
+}
+
+/* Memory goes back even where the submission of its last use was refused. */
+START_TEST(refused_submission_gives_memory_back)
+{
+	struct kiln_tensor *f = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+	float *data = calloc(BIG, sizeof(float));
+	int gate = 0, calls = 0;
+
+	OK(kiln_tensor_from_foreign(&f, dev, KILN_F32, 1, SHAPE(BIG), data,
+				    KILN_FOREIGN_READ_ONLY, count_call,
+				    &calls));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_device_flush(dev));
+	OK(kiln_add(&y, f, f));
+	OK(kilni_fault_set("submit", 1, KILN_ERR_DRIVER));
+	kiln_tensor_release(f);
+	kilni_gate_open(&gate);
+	FAILS(kiln_device_sync(dev), KILN_ERR_DRIVER, "submit");
+	ck_assert_int_eq(__atomic_load_n(&calls, __ATOMIC_ACQUIRE), 1);
+	kiln_tensor_release(y);
+	free(data);
 }
 END_TEST
 
@@ -421,6 +537,10 @@ int main(void)
 	tcase_add_test(tcase, index_error_is_told_once);
 	tcase_add_test(tcase, dependents_of_a_failed_op_fail);
 	tcase_add_test(tcase, poison_stays_on_its_stream);
+	tcase_add_test(tcase, failure_of_a_part_is_of_the_whole);
+	tcase_add_test(tcase, refused_join_leaves_the_place);
+	tcase_add_test(tcase, causes_are_told_apart);
+	tcase_add_test(tcase, refused_submission_gives_memory_back);
 	tcase_add_test(tcase, failed_launch_names_its_op);
 	tcase_add_test(tcase, refused_submission_fails_what_was_queued);
 	tcase_add_test(tcase, lost_device_fails_fast);
