@@ -63,6 +63,12 @@ enum kilni_log_level {
 	KILNI_LOG_DEBUG
 };
 
+/*
+ * The level that KILN_LOG names. KILN_ERR_OPTION: it names none; the record is
+ * left alone, since recording logs.
+ */
+enum kiln_status kilni_log_level(enum kilni_log_level *level);
+
 /* One line on stderr where KILN_LOG asks for that level; silent by default. */
 void kilni_log(enum kilni_log_level level, const char *fmt, ...)
 	KILNI_PRINTF(2, 3);

@@ -69,13 +69,16 @@ static bool parse_status(const char *text, enum kiln_status *status)
 enum kiln_status kilni_fault_from_environment(void)
 {
 	const char *text = kilni_option_text(KILNI_OPT_FAULT);
-	char site[64], name[64];
+	char site[64], name[64], digits[20];
 	unsigned long long nth;
 	enum kiln_status status;
+	int end = 0;
 
 	if (!text)
 		return KILN_OK;
-	if (sscanf(text, "%63[^:]:%llu:%63s", site, &nth, name) != 3 ||
+	if (sscanf(text, "%63[^:]:%19[0-9]:%63s%n", site, digits, name,
+		   &end) != 3 ||
+	    text[end] || (nth = strtoull(digits, NULL, 10)) == 0 ||
 	    !parse_status(name, &status))
 		return kilni_fail(KILN_ERR_OPTION, 0,
 				  "KILN_FAULT: \"%s\" is not SITE:N:STATUS",

@@ -13,13 +13,24 @@ static const char *const level_names[] = { "none", "error", "warn", "info",
 static enum kilni_log_level threshold;
 static pthread_once_t threshold_once = PTHREAD_ONCE_INIT;
 
-static void read_threshold(void)
+enum kiln_status kilni_log_level(enum kilni_log_level *level)
 {
 	const char *text = kilni_option_text(KILNI_OPT_LOG);
 
-	for (size_t i = 0; text && i < KILNI_COUNTOF(level_names); i++)
-		if (!strcmp(text, level_names[i]))
-			threshold = (enum kilni_log_level)i;
+	*level = KILNI_LOG_NONE;
+	if (!text)
+		return KILN_OK;
+	for (size_t i = 0; i < KILNI_COUNTOF(level_names); i++)
+		if (!strcmp(text, level_names[i])) {
+			*level = (enum kilni_log_level)i;
+			return KILN_OK;
+		}
+	return KILN_ERR_OPTION;
+}
+
+static void read_threshold(void)
+{
+	(void)!kilni_log_level(&threshold);
 }
 
 void kilni_log(enum kilni_log_level level, const char *fmt, ...)

@@ -96,8 +96,13 @@ static bool is_known(const char *variable)
 
 enum kiln_status kilni_options_check(void)
 {
+	enum kilni_log_level level;
 	uint64_t ignored;
 
+	if (kilni_log_level(&level) != KILN_OK)
+		return kilni_fail(KILN_ERR_OPTION, 0,
+				  "KILN_LOG: \"%s\" is no level",
+				  kilni_option_text(KILNI_OPT_LOG));
 	for (int i = 0; i < KILNI_OPT_COUNT; i++)
 		if (strcmp(kilni_options[i].type, TYPE_TEXT))
 			KILNI_TRY(kilni_option_number((enum kilni_option)i,

@@ -2,6 +2,7 @@
 #include "lib/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* The public elementwise ops; most follow from their rows in the registry. */
 
@@ -392,20 +393,47 @@ static bool is_same_range(const struct kiln_tensor *a,
 	       !memcmp(a->stride, b->stride, bytes);
 }
 
-static bool repeats_itself(const struct kiln_tensor *t)
+/* Axes by rising distance of their elements; those of size 1 left out. */
+static int sorted_axes(const struct kiln_tensor *t, int *axes)
 {
-	for (int d = 0; d < t->rank; d++)
-		if (t->stride[d] == 0 && t->shape[d] > 1)
+	int count = 0, at;
+
+	for (int d = 0; d < t->rank; d++) {
+		if (t->shape[d] <= 1)
+			continue;
+		for (at = count++; at > 0; at--) {
+			if (llabs(t->stride[axes[at - 1]]) <=
+			    llabs(t->stride[d]))
+				break;
+			axes[at] = axes[at - 1];
+		}
+		axes[at] = d;
+	}
+	return count;
+}
+
+/* Whether two elements may lie at one place: broadcast views, windows. */
+static bool overlaps_itself(const struct kiln_tensor *t)
+{
+	int axes[KILN_RANK_MAX], count = sorted_axes(t, axes);
+	int64_t extent = kilni_size(t);
+
+	for (int i = 0; i < count; i++) {
+		int64_t stride = llabs(t->stride[axes[i]]);
+
+		if (stride < extent)
 			return true;
+		extent += stride * (t->shape[axes[i]] - 1);
+	}
 	return false;
 }
 
 static enum kiln_status check_destination(const struct kiln_tensor *dst,
 					  const char *fn)
 {
-	if (repeats_itself(dst))
+	if (overlaps_itself(dst))
 		return kilni_fail(KILN_ERR_INVALID, 0,
-				  "%s: dst is a broadcast view", fn);
+				  "%s: dst overlaps itself", fn);
 	if (dst->storage->flags & KILNI_STORAGE_READ_ONLY)
 		return kilni_fail(KILN_ERR_INVALID, 0, "%s: dst is read-only",
 				  fn);

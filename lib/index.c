@@ -172,22 +172,14 @@ static void set_scatter(struct kilni_scatter_params *p, const struct scatter *s,
 	element_strides(s->value, p->value_stride);
 }
 
-static uint64_t scatter_workspace(const struct kilni_scatter_params *p)
-{
-	bool is_float = kilni_is_class((enum kiln_dtype)p->dtype,
-				       KILNI_CLASSES_F);
-
-	return kilni_scatter_workspace(p->out_count,
-				       p->update == KILN_UPDATE_ADD,
-				       is_float && p->dtype != KILN_F64);
-}
-
 static enum kiln_status launch_scatter(struct kiln_tensor *result,
 				       const struct scatter *s)
 {
 	struct kilni_job job;
 	struct kilni_scatter_params *p = &job.entry.params.scatter;
+	const struct kilni_hw *hw = result->device->hw;
 	struct kilni_storage *workspace;
+	uint64_t bytes;
 	enum kiln_status status;
 
 	if (s->value->count == 0)
@@ -197,8 +189,9 @@ static enum kiln_status launch_scatter(struct kiln_tensor *result,
 	kilni_job_operand(&job, result, KILNI_READ_WRITE);
 	kilni_job_operand(&job, s->indices, KILNI_READ);
 	kilni_job_operand(&job, s->value, KILNI_READ);
-	KILNI_TRY(kilni_job_workspace(&job, result->device,
-				      scatter_workspace(p), &workspace));
+	bytes = hw->driver->program->workspace(hw, KILNI_KERNEL_SCATTER, p);
+	KILNI_TRY(kilni_job_workspace(&job, result->device, bytes,
+				      &workspace));
 	p->workspace = workspace ? workspace->address : 0;
 	status = kilni_job_submit(&job, result->device);
 	if (workspace)

@@ -152,6 +152,9 @@ kilni_thread_stream(struct kiln_device *device, struct kilni_stream **out)
 	return KILN_OK;
 }
 
+/* The calling thread's stream on the device where it has one, else NULL. */
+struct kilni_stream *kilni_thread_peek(const struct kiln_device *device);
+
 /* Makes current (its reference is taken over), or NULL for the own one. */
 void kilni_thread_set(struct kilni_thread *thread,
 		      struct kiln_stream *current);
@@ -162,8 +165,7 @@ void kilni_thread_set(struct kilni_thread *thread,
 struct kiln_stream {
 	struct kilni_object object;
 	struct kiln_device *device;  /* held while there are references */
-	struct kilni_stream *slot;
-	bool thread_own;             /* the slot belongs to a thread */
+	struct kilni_stream *slot;   /* likewise */
 };
 
 /* ---- storage ---- */
@@ -184,9 +186,10 @@ struct kilni_storage {
 	void *data, *user;
 };
 
+/* A temporary one is never persistent, whatever scope is open. */
 enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
-				      uint64_t bytes);
+				      uint64_t bytes, bool temporary);
 void kilni_storage_release(struct kilni_storage *storage);
 
 /* ---- tensor ---- */

@@ -43,7 +43,7 @@ enum kiln_status kilni_job_workspace(struct kilni_job *job,
 	*workspace = NULL;
 	if (!bytes)
 		return KILN_OK;
-	KILNI_TRY(kilni_storage_create(workspace, device, bytes));
+	KILNI_TRY(kilni_storage_create(workspace, device, bytes, true));
 	add_operand(job, *workspace, (*workspace)->address, bytes,
 		    KILNI_WRITE);
 	return KILN_OK;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
-/* A device whose calling stream has failed has no report. */
-static enum kiln_status has_report(struct kiln_device *device, bool *available)
+/* A device that is lost or whose calling stream has failed has no report. */
+static bool has_report(struct kiln_device *device)
 {
-	struct kilni_stream *stream;
+	struct kilni_stream *stream = kilni_thread_peek(device);
 
-	KILNI_TRY(kilni_thread_stream(device, &stream));
-	*available = !kilni_sched_lost(device->sched) &&
-		     !kilni_stream_is_poisoned(stream);
-	return KILN_OK;
+	return !kilni_sched_lost(device->sched) &&
+	       !(stream && kilni_stream_is_poisoned(stream));
 }
 
 enum kiln_status kiln_memory_usage(struct kiln_device *device,
@@ -21,11 +19,7 @@ enum kiln_status kiln_memory_usage(struct kiln_device *device,
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "kiln_memory_usage: usage or available is "
 				  "NULL, or struct_size is unknown");
-	if (kilni_sched_lost(device->sched)) {
-		*available = false;
-		return KILN_OK;
-	}
-	KILNI_TRY(has_report(device, available));
+	*available = has_report(device);
 	if (*available)
 		kilni_pools_usage(kilni_device_pools(device), usage);
 	return KILN_OK;
@@ -53,9 +47,7 @@ enum kiln_status kiln_memory_pools(struct kiln_device *device,
 				  "kiln_memory_pools: count or available is "
 				  "NULL");
 	KILNI_TRY(check_infos(infos, *count));
-	*available = false;
-	if (!kilni_sched_lost(device->sched))
-		KILNI_TRY(has_report(device, available));
+	*available = has_report(device);
 	if (!*available) {
 		*count = 0;
 		return KILN_OK;

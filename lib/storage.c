@@ -5,7 +5,7 @@
 
 enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
-				      uint64_t bytes)
+				      uint64_t bytes, bool temporary)
 {
 	struct kilni_storage *storage;
 	struct kilni_stream *stream;
@@ -19,7 +19,8 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a tensor");
 	status = kilni_pools_alloc(kilni_device_pools(device), stream, bytes,
-				   thread->persistent != 0, &storage->slice);
+				   thread->persistent && !temporary,
+				   &storage->slice);
 	if (status != KILN_OK) {
 		free(storage);
 		return status;

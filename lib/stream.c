@@ -8,35 +8,43 @@
 
 /*
  * The handle of a slot is made once and stays with it; without references it
- * is only a memory of the slot.
+ * is only a memory of the slot. Threads that share the slot may ask at once.
  */
 static enum kiln_status slot_handle(struct kiln_device *device,
 				    struct kilni_stream *slot,
 				    struct kiln_stream **out)
 {
 	void **owner = kilni_stream_owner(slot);
-	struct kiln_stream *handle = *owner;
+	struct kiln_stream *handle;
 
+	pthread_mutex_lock(&device->lock);
+	handle = *owner;
 	if (!handle) {
 		handle = calloc(1, sizeof(*handle));
-		if (!handle)
-			return kilni_fail(KILN_ERR_NO_MEMORY, 0,
-					  "no memory for a stream");
-		kilni_object_init(&handle->object, &kilni_stream_kind);
-		handle->object.refs = 0;
-		handle->slot = slot;
-		*owner = handle;
+		if (handle) {
+			kilni_object_init(&handle->object,
+					  &kilni_stream_kind);
+			handle->object.refs = 0;
+			handle->device = device;
+			handle->slot = slot;
+			*owner = handle;
+		}
 	}
-	handle->device = device;
+	pthread_mutex_unlock(&device->lock);
+	if (!handle)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "no memory for a stream");
 	*out = handle;
 	return KILN_OK;
 }
 
-/* A reference; the first one holds the device. */
+/* A reference; the first one holds the slot and the device. */
 static void take_reference(struct kiln_stream *handle)
 {
-	if (__atomic_fetch_add(&handle->object.refs, 1, __ATOMIC_ACQ_REL) == 0)
-		kiln_device_retain(handle->device);
+	if (__atomic_fetch_add(&handle->object.refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	kilni_stream_hold(handle->slot);
+	kiln_device_retain(handle->device);
 }
 
 static void put_stream(struct kiln_stream **out, struct kiln_stream *stream)
@@ -67,29 +75,24 @@ enum kiln_status kiln_stream_create(struct kiln_stream **out,
 	KILNI_TRY(check_arguments(out, device, __func__));
 	KILNI_TRY(kilni_stream_acquire(device->sched, &slot));
 	status = slot_handle(device, slot, &handle);
-	if (status != KILN_OK) {
-		kilni_stream_return(slot);
-		return status;
+	if (status == KILN_OK) {
+		take_reference(handle);
+		put_stream(out, handle);
 	}
-	handle->thread_own = false;
-	take_reference(handle);
-	put_stream(out, handle);
-	return KILN_OK;
+	/* The handle holds the slot now, or nobody does. */
+	kilni_stream_return(slot);
+	return status;
 }
 
 enum kiln_status kiln_stream_current(struct kiln_stream **out,
 				     struct kiln_device *device)
 {
-	struct kilni_thread *thread;
 	struct kilni_stream *slot;
 	struct kiln_stream *handle;
 
 	KILNI_TRY(check_arguments(out, device, __func__));
 	KILNI_TRY(kilni_thread_stream(device, &slot));
-	KILNI_TRY(kilni_thread_get(device, &thread));
 	KILNI_TRY(slot_handle(device, slot, &handle));
-	if (slot == thread->own)
-		handle->thread_own = true;
 	take_reference(handle);
 	put_stream(out, handle);
 	return KILN_OK;
@@ -108,8 +111,7 @@ void kiln_stream_release(struct kiln_stream *stream)
 	if (!stream || !kilni_object_drop(&stream->object))
 		return;
 	device = stream->device;
-	if (!stream->thread_own)
-		kilni_stream_return(stream->slot);
+	kilni_stream_return(stream->slot);
 	kiln_device_release(device);
 }
 

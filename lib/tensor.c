@@ -48,7 +48,8 @@ enum kiln_status kilni_tensor_create(struct kiln_tensor **out,
 	t->dense = true;
 	t->device = device;
 	status = kilni_storage_create(&t->storage, device,
-				      (uint64_t)(t->count * kilni_size(t)));
+				      (uint64_t)(t->count * kilni_size(t)),
+				      false);
 	if (status != KILN_OK) {
 		free(t);
 		return status;

@@ -23,14 +23,9 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static void return_stream(struct kiln_device *device, void *arg)
 {
 	struct kilni_thread *thread = arg;
-	struct kiln_stream *handle;
 
 	(void)device;
-	handle = *kilni_stream_owner(thread->own);
-	if (handle)
-		handle->thread_own = false;
-	if (!handle || !__atomic_load_n(&handle->object.refs, __ATOMIC_ACQUIRE))
-		kilni_stream_return(thread->own);
+	kilni_stream_return(thread->own);
 }
 
 static void end_thread(void *data)
@@ -88,6 +83,16 @@ static enum kiln_status find_entry(uint64_t device_id)
 			return KILN_OK;
 		}
 	return add_entry(device_id);
+}
+
+struct kilni_stream *kilni_thread_peek(const struct kiln_device *device)
+{
+	unsigned count = devices ? devices->count : 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (devices->entry[i].device_id == device->id)
+			return devices->entry[i].stream;
+	return NULL;
 }
 
 enum kiln_status kilni_thread_find(struct kiln_device *device,

@@ -28,6 +28,7 @@ struct kilni_stream {
 	struct kilni_sched *sched;
 	struct kilni_queue *queue;
 	void *owner;
+	int holders;                 /* atomic: who keeps the slot */
 	bool taken;
 
 	/* Under the append lock. */
@@ -123,6 +124,8 @@ enum kiln_status kilni_ring_init(struct kilni_stream *stream);
 void kilni_ring_fini(struct kilni_stream *stream);
 /* Hands everything appended so far to the driver. */
 enum kiln_status kilni_ring_drain(struct kilni_stream *stream);
+/* The same for a caller that succeeds all the same: the record stays. */
+enum kiln_status kilni_ring_drain_quietly(struct kilni_stream *stream);
 /* Drains and waits until seq has completed. */
 enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
 

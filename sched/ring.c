@@ -164,6 +164,18 @@ enum kiln_status kilni_ring_drain(struct kilni_stream *stream)
 	return status;
 }
 
+enum kiln_status kilni_ring_drain_quietly(struct kilni_stream *stream)
+{
+	struct kilni_error_record before;
+	enum kiln_status status;
+
+	kilni_error_save(&before);
+	status = kilni_ring_drain(stream);
+	if (status != KILN_OK)
+		kilni_error_restore(&before);
+	return status;
+}
+
 /*
  * A use is noted before its entry is committed. Whoever waits for it may find
  * nothing to hand on yet; then whoever commits it sees that it is wanted.
@@ -194,7 +206,7 @@ enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 	kilni_ring_commit(stream);
 	want(other, use->seq);
 	/* A refusal there is the other stream's error, and marked there. */
-	if (kilni_ring_drain(other) != KILN_OK)
+	if (kilni_ring_drain_quietly(other) != KILN_OK)
 		return kilni_sched_alive(stream->sched);
 	return KILN_OK;
 }

@@ -42,7 +42,13 @@ struct kilni_pools *kilni_sched_pools(struct kilni_sched *sched);
 enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
 				      struct kilni_stream **out);
 
-/* Hands queued work to the driver and gives the slot back. */
+/* One more holder of a slot that is held. */
+void kilni_stream_hold(struct kilni_stream *stream);
+
+/*
+ * One holder less; the last one hands queued work to the driver and gives the
+ * slot back.
+ */
 void kilni_stream_return(struct kilni_stream *stream);
 
 /* A word that belongs to whoever holds the slot, for lib/. */

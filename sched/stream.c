@@ -49,17 +49,43 @@ static void destroy_stream(struct kilni_stream *stream)
 	free(stream);
 }
 
-/* A free slot with nothing queued and nothing wrong; under the slots' lock. */
+static void forget_error(struct kilni_stream *stream)
+{
+	pthread_mutex_lock(&stream->sched->failure);
+	stream->reported = true;
+	__atomic_store_n(&stream->poisoned, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&stream->sched->failure);
+}
+
+/* Whether nobody waits for the error of a stream without holders. */
+static bool is_settled(struct kilni_stream *stream)
+{
+	bool settled;
+
+	pthread_mutex_lock(&stream->sched->failure);
+	settled = !stream->poisoned || stream->reported;
+	pthread_mutex_unlock(&stream->sched->failure);
+	return settled;
+}
+
+/*
+ * A free slot with nothing queued. Where an error was not told yet it can
+ * still be met through a tensor; such a slot is taken last.
+ */
 static struct kilni_stream *find_free(struct kilni_sched *sched)
 {
+	struct kilni_stream *last = NULL;
+
 	for (unsigned i = 0; i < sched->streams; i++) {
 		struct kilni_stream *stream = sched->stream[i];
 
-		if (!stream->taken && kilni_stream_idle(stream) &&
-		    !kilni_stream_is_poisoned(stream))
+		if (stream->taken || !kilni_stream_idle(stream))
+			continue;
+		if (is_settled(stream))
 			return stream;
+		last = stream;
 	}
-	return NULL;
+	return sched->streams == STREAMS_MAX ? last : NULL;
 }
 
 static enum kiln_status new_slot(struct kilni_sched *sched,
@@ -88,19 +114,28 @@ enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
 	if (!stream)
 		status = new_slot(sched, &stream);
 	if (status == KILN_OK) {
+		forget_error(stream);
 		stream->taken = true;
+		__atomic_store_n(&stream->holders, 1, __ATOMIC_RELEASE);
 		*out = stream;
 	}
 	pthread_mutex_unlock(&sched->slots);
 	return status;
 }
 
+void kilni_stream_hold(struct kilni_stream *stream)
+{
+	__atomic_add_fetch(&stream->holders, 1, __ATOMIC_RELAXED);
+}
+
 void kilni_stream_return(struct kilni_stream *stream)
 {
 	struct kilni_sched *sched = stream->sched;
 
+	if (__atomic_sub_fetch(&stream->holders, 1, __ATOMIC_ACQ_REL))
+		return;
 	/* Whoever depends on its tensors meets the error there. */
-	(void)!kilni_ring_drain(stream);
+	(void)!kilni_ring_drain_quietly(stream);
 	pthread_mutex_lock(&sched->slots);
 	stream->taken = false;
 	pthread_mutex_unlock(&sched->slots);
@@ -141,10 +176,7 @@ enum kiln_status kilni_stream_clear(struct kilni_stream *stream)
 {
 	KILNI_TRY(kilni_sched_alive(stream->sched));
 	KILNI_TRY(kilni_ring_wait(stream, stream_tail(stream)));
-	pthread_mutex_lock(&stream->sched->failure);
-	stream->reported = true;
-	__atomic_store_n(&stream->poisoned, 0, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&stream->sched->failure);
+	forget_error(stream);
 	return KILN_OK;
 }
 

@@ -315,7 +315,7 @@ enum kiln_status kilni_submit(struct kilni_stream *stream,
 	drain = drain_is_due(stream);
 	pthread_mutex_unlock(&stream->append);
 	/* A refusal is the stream's error and waits there to be reported. */
-	if (drain && kilni_ring_drain(stream) == KILN_ERR_DEVICE_LOST)
+	if (drain && kilni_ring_drain_quietly(stream) == KILN_ERR_DEVICE_LOST)
 		return kilni_sched_alive(stream->sched);
 	return status;
 }
@@ -380,7 +380,7 @@ void kilni_call_after(struct kilni_track *track,
 	status = append_call(stream, track, call, data, user);
 	pthread_mutex_unlock(&stream->append);
 	if (status == KILN_OK) {
-		(void)!kilni_ring_drain(stream);
+		(void)!kilni_ring_drain_quietly(stream);
 		return;
 	}
 	/* No room to queue it: wait here instead. */

@@ -162,7 +162,7 @@ kiln_to_device(struct kiln_tensor **out, struct kiln_tensor *tensor,
  *
  * The one op that changes a tensor others hold: for state that is carried
  * from step to step. Same dtype; src broadcasts to dst's shape. dst must not
- * be a broadcast view (KILN_ERR_INVALID) nor read-only foreign memory
+ * overlap itself, as a broadcast view does, nor be read-only foreign memory
  * (KILN_ERR_INVALID). src may overlap dst.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status

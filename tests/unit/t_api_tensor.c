@@ -206,7 +206,9 @@ START_TEST(copy_into_changes_all_owners)
 	OK(kiln_copy_into(front, y));
 	EXPECT_INTS(x, 9, 9, 9, 3);
 	OK(kiln_expand(&front, y, 1, SHAPE(3)));
-	FAILS(kiln_copy_into(front, y), KILN_ERR_INVALID, "broadcast");
+	FAILS(kiln_copy_into(front, y), KILN_ERR_INVALID, "overlaps");
+	OK(kiln_unfold(&front, x, 0, 2, 1));
+	FAILS(kiln_copy_into(front, y), KILN_ERR_INVALID, "overlaps");
 	FAILS(kiln_copy_into(y, x), KILN_ERR_SHAPE, "src");
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);

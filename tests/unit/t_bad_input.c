@@ -69,6 +69,10 @@ START_TEST(environment)
 	refused_option("KILN_RING_LIMIT", "1");
 	refused_option("KILN_FAULT", "page_alloc");
 	refused_option("KILN_FAULT", "page_alloc:1:NO_SUCH");
+	refused_option("KILN_FAULT", "page_alloc:0:KILN_ERR_DRIVER");
+	refused_option("KILN_FAULT", "page_alloc:-1:KILN_ERR_DRIVER");
+	refused_option("KILN_FAULT", "page_alloc:1:KILN_ERR_DRIVER x");
+	refused_option("KILN_LOG", "bogus");
 }
 END_TEST
 
