@@ -91,6 +91,7 @@ static const char *pool_name(const struct kilni_pools *pools, unsigned i)
 
 static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
 {
+	const char *between = " ";
 	unsigned i;
 
 	text[0] = '\0';
@@ -101,11 +102,12 @@ static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
 		if (!pool->page_count)
 			continue;
 		length = snprintf(text, size, "%s%s %llu of %llu used",
-				  i ? ", " : " ", pool_name(pools, i),
+				  between, pool_name(pools, i),
 				  (unsigned long long)pool->used_bytes,
 				  (unsigned long long)pool->reserved_bytes);
 		if (length < 0 || (size_t)length >= size)
 			return;
+		between = ", ";
 		text += length;
 		size -= (size_t)length;
 	}

@@ -163,7 +163,8 @@ kiln_to_device(struct kiln_tensor **out, struct kiln_tensor *tensor,
  * The one op that changes a tensor others hold: for state that is carried
  * from step to step. Same dtype; src broadcasts to dst's shape. dst must not
  * overlap itself, as a broadcast view does, nor be read-only foreign memory
- * (KILN_ERR_INVALID). src may overlap dst.
+ * (KILN_ERR_INVALID). src may overlap dst. A read that runs at the same time
+ * in another thread may see some elements old and some new.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_copy_into(struct kiln_tensor *dst, struct kiln_tensor *src);
