@@ -138,6 +138,18 @@ extern unsigned kilni_fork_epoch;
 /* Starts counting; idempotent, thread-safe. */
 void kilni_fork_watch(void);
 
+/* ---- spinning ---- */
+
+/* Tells the core that this is a spin loop. */
+static inline void kilni_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /* ---- arithmetic ---- */
 
 static inline uint64_t kilni_min_u64(uint64_t a, uint64_t b)

@@ -78,10 +78,10 @@ struct kilni_page {
 
 #define KILNI_MEMORY_SLOTS(X)                                                  \
 	X(void, , limits,                                                      \
-	  (const struct kilni_hw *hw, struct kilni_memory_limits *limits))                                                        \
+	  (const struct kilni_hw *hw, struct kilni_memory_limits *limits)) \
 	/* Contents are unspecified. */                                        \
 	X(enum kiln_status, KILNI_UNSUPPORTED("page_alloc"), page_alloc,       \
-	  (struct kilni_hw * hw, uint64_t bytes, struct kilni_page *page))                                                   \
+	  (struct kilni_hw * hw, uint64_t bytes, struct kilni_page *page)) \
 	X(void, , page_free,                                                   \
 	  (struct kilni_hw * hw, const struct kilni_page *page))   \
 	/* Copies between host and device; no work touches the range. */       \
@@ -128,7 +128,7 @@ struct kilni_queue_client {
 	/* first is the chunk in which entry 1 will lie. */                    \
 	X(enum kiln_status, KILNI_UNSUPPORTED("queue_create"), create,         \
 	  (struct kilni_hw * hw, const struct kilni_queue_client *client,      \
-	   struct kilni_chunk *first, struct kilni_queue **out))                                            \
+	   struct kilni_chunk *first, struct kilni_queue **out)) \
 	/*                                                                     \
 	 * The queue is empty: everything submitted has completed, and no      \
 	 * thread waits for it any more.                                       \

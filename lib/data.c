@@ -257,6 +257,10 @@ static enum kiln_status read_packed(struct kiln_tensor *t, void *data)
 	uint64_t start, bytes;
 	char *extent;
 
+	if (t->device->limits.host_visible) {
+		pack(t, data, (const char *)(uintptr_t)t->address);
+		return KILN_OK;
+	}
 	kilni_extent(t, &start, &bytes);
 	extent = malloc(bytes);
 	if (!extent)
@@ -270,12 +274,13 @@ static enum kiln_status read_packed(struct kiln_tensor *t, void *data)
 	return status;
 }
 
+/* The calling thread's stream is at hand for a copy. */
 static bool can_pack_on_device(struct kiln_device *device)
 {
-	struct kilni_stream *stream;
+	struct kilni_stream *stream = kilni_thread_peek(device);
 
-	return kilni_thread_stream(device, &stream) == KILN_OK &&
-	       kilni_stream_idle(stream) && !kilni_stream_is_poisoned(stream);
+	return stream && kilni_stream_idle(stream) &&
+	       !kilni_stream_is_poisoned(stream);
 }
 
 static enum kiln_status read_dense(struct kiln_tensor *t, void *data,

@@ -211,7 +211,8 @@ enum kiln_status kiln_powi(struct kiln_tensor **out, struct kiln_tensor *lhs,
 
 static bool is_integral(struct kiln_scalar s)
 {
-	return s.kind != KILN_SCALAR_FLOAT || s.value.f == trunc(s.value.f);
+	return s.kind != KILN_SCALAR_FLOAT ||
+	       (isfinite(s.value.f) && s.value.f == trunc(s.value.f));
 }
 
 static enum kiln_status exponent_bits(const char *fn, struct kiln_scalar s,

@@ -97,11 +97,25 @@ static enum kiln_status refuse_broadcast(const char *fn,
 			  kilni_shape_text(b, sizeof(b), t->rank, t->shape));
 }
 
+static bool stretches(const struct kiln_tensor *t, int rank,
+		      const int64_t *shape)
+{
+	for (int d = 1; d <= t->rank && d <= rank; d++) {
+		int64_t own = t->shape[t->rank - d], other = shape[rank - d];
+
+		if (own != other && own != 1 && other != 1)
+			return false;
+	}
+	return true;
+}
+
 enum kiln_status kilni_broadcast(const char *fn, const struct kiln_tensor *t,
 				 int *rank, int64_t *shape)
 {
 	int grow = t->rank - *rank;
 
+	if (!stretches(t, *rank, shape))
+		return refuse_broadcast(fn, t, *rank, shape);
 	if (grow > 0) {
 		memmove(shape + grow, shape, (size_t)*rank * sizeof(*shape));
 		for (int d = 0; d < grow; d++)
@@ -113,8 +127,6 @@ enum kiln_status kilni_broadcast(const char *fn, const struct kiln_tensor *t,
 
 		if (*size == 1)
 			*size = t->shape[d];
-		else if (t->shape[d] != 1 && t->shape[d] != *size)
-			return refuse_broadcast(fn, t, *rank, shape);
 	}
 	return KILN_OK;
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
+#include <limits.h>
+
 /* Reductions: the public forms, whole and along one axis. */
 
-#define WHOLE (-1)
-
-/* A caller's negative axis must not read as WHOLE. */
-static int axis(int dim)
-{
-	return dim < 0 ? KILN_RANK_MAX : dim;
-}
+/* The place of dim where all axes are reduced: no caller can mean it. */
+#define WHOLE INT_MIN
 
 struct reduction {
 	const char *fn;
@@ -46,6 +43,19 @@ static enum kiln_status check_axis(const struct reduction *r,
 	if (size || !needs_elements(t, r->op))
 		return KILN_OK;
 	return kilni_fail(KILN_ERR_EMPTY, 0, "%s: nothing to reduce", r->fn);
+}
+
+/* Every position of the axis must be a value of the dtype. */
+static enum kiln_status check_index_dtype(const struct reduction *r,
+					  const struct kiln_tensor *t)
+{
+	int64_t size = t->shape[r->dim];
+	uint64_t ignored;
+
+	KILNI_TRY(kilni_check_dtype(r->fn, t->device, r->index_dtype,
+				    KILNI_CLASSES_I));
+	return kilni_scalar_bits(r->fn, kiln_int(size ? size - 1 : 0),
+				 r->index_dtype, &ignored);
 }
 
 /* Shape of the result: [1], or the axis at size 1. */
@@ -161,8 +171,7 @@ static enum kiln_status reduce_index(struct kiln_tensor **out,
 
 	KILNI_TRY(check(out, tensor, &r));
 	r.out_dtype = kilni_dtype(tensor);
-	KILNI_TRY(kilni_check_dtype(fn, tensor->device, index_dtype,
-				    KILNI_CLASSES_I));
+	KILNI_TRY(check_index_dtype(&r, tensor));
 	return run(out, tensor, &r);
 }
 
@@ -191,7 +200,7 @@ static enum kiln_status reduce_bool(struct kiln_tensor **out,
 					   struct kiln_tensor *tensor,         \
 					   int dim)                            \
 	{                                                                      \
-		return reduce_value(out, tensor, KILNI_OP_##ID, axis(dim),     \
+		return reduce_value(out, tensor, KILNI_OP_##ID, dim,           \
 				    __func__);                                 \
 	}
 #define INDEX(ID, name)                                                        \
@@ -199,7 +208,7 @@ static enum kiln_status reduce_bool(struct kiln_tensor **out,
 				     struct kiln_tensor *tensor, int dim,      \
 				     enum kiln_dtype indices_dtype)            \
 	{                                                                      \
-		return reduce_index(out, tensor, KILNI_OP_##ID, axis(dim),     \
+		return reduce_index(out, tensor, KILNI_OP_##ID, dim,           \
 				    indices_dtype, __func__);                  \
 	}
 #define TRUTH(ID, name)                                                        \
@@ -215,7 +224,7 @@ static enum kiln_status reduce_bool(struct kiln_tensor **out,
 					   int dim,                            \
 					   enum kiln_dtype bool_dtype)         \
 	{                                                                      \
-		return reduce_bool(out, tensor, KILNI_OP_##ID, axis(dim),      \
+		return reduce_bool(out, tensor, KILNI_OP_##ID, dim,            \
 				   bool_dtype, __func__);                      \
 	}
 
@@ -270,7 +279,7 @@ static enum kiln_status with_indices(struct kiln_tensor **out,
 				     const char *fn)
 {
 	struct reduction r = { .fn = fn, .op = op,
-			       .dim = axis(dim),
+			       .dim = dim,
 			       .index_dtype = index_dtype };
 
 	KILNI_TRY(check(out, tensor, &r));
@@ -279,8 +288,7 @@ static enum kiln_status with_indices(struct kiln_tensor **out,
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "%s: out and indices are one place", fn);
 	r.out_dtype = kilni_dtype(tensor);
-	KILNI_TRY(kilni_check_dtype(fn, tensor->device, index_dtype,
-				    KILNI_CLASSES_I));
+	KILNI_TRY(check_index_dtype(&r, tensor));
 	return both(out, indices, tensor, &r);
 }
 

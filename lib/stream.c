@@ -3,8 +3,19 @@
 
 #include <stdlib.h>
 
-#define CHECK_STREAM(s)                                                        \
-	KILNI_TRY(kilni_object_check(s, &kilni_stream_kind, __func__, #s))
+#define CHECK_STREAM(s) KILNI_TRY(check_stream(s, __func__))
+
+/* The memory of a handle outlives its references. */
+static enum kiln_status check_stream(const struct kiln_stream *stream,
+				     const char *fn)
+{
+	KILNI_TRY(kilni_object_check(stream, &kilni_stream_kind, fn,
+				     "stream"));
+	if (__atomic_load_n(&stream->object.refs, __ATOMIC_ACQUIRE) > 0)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_INVALID, 0, "%s: stream (%p) is released",
+			  fn, (const void *)stream);
+}
 
 /*
  * The handle of a slot is made once and stays with it; without references it

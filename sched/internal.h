@@ -76,11 +76,7 @@ static inline void kilni_spin_lock(int *lock)
 {
 	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
-#if defined(__x86_64__)
-			__builtin_ia32_pause();
-#else
-			;
-#endif
+			kilni_pause();
 }
 
 static inline void kilni_spin_unlock(int *lock)

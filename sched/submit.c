@@ -67,19 +67,43 @@ static bool is_pending(const struct kilni_use *use,
 	return use->stream && use->stream != stream && !use_done(use);
 }
 
-/* Appends an event for every use on another stream that the access waits for.*/
+/*
+ * The pending use that the access waits for on the next stream behind *use's,
+ * in the order of their addresses: so that the lock need not be held, nor the
+ * uses copied, while events are appended.
+ */
+static bool next_pending(struct kilni_track *track,
+			 const struct kilni_stream *stream, uint32_t access,
+			 struct kilni_use *use)
+{
+	struct kilni_use next = { NULL, 0 }, candidate;
+	uint32_t count;
+
+	kilni_spin_lock(&track->lock);
+	count = access & KILNI_WRITE ? track->count : 0;
+	for (uint32_t i = 0; i <= count; i++) {
+		candidate = i ? track->uses[i - 1] : track->writer;
+		if (!is_pending(&candidate, stream) ||
+		    candidate.stream <= use->stream ||
+		    (next.stream && candidate.stream > next.stream))
+			continue;
+		if (candidate.stream != next.stream ||
+		    candidate.seq > next.seq)
+			next = candidate;
+	}
+	kilni_spin_unlock(&track->lock);
+	*use = next;
+	return next.stream;
+}
+
 static enum kiln_status wait_for_uses(struct kilni_stream *stream,
-				      const struct kilni_track *track,
+				      struct kilni_track *track,
 				      uint32_t access)
 {
-	if (is_pending(&track->writer, stream))
-		KILNI_TRY(kilni_ring_wait_for(stream, &track->writer));
-	if (!(access & KILNI_WRITE))
-		return KILN_OK;
-	for (uint32_t i = 0; i < track->count; i++)
-		if (is_pending(&track->uses[i], stream))
-			KILNI_TRY(kilni_ring_wait_for(stream,
-						      &track->uses[i]));
+	struct kilni_use use = { NULL, 0 };
+
+	while (next_pending(track, stream, access, &use))
+		KILNI_TRY(kilni_ring_wait_for(stream, &use));
 	return KILN_OK;
 }
 
@@ -191,15 +215,17 @@ static enum kiln_status fail_inline(struct kilni_stream *stream,
 				    const struct kilni_report *report)
 {
 	struct kilni_entry *entry;
+	enum kiln_status noted;
 
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	entry->kind = KILNI_ENTRY_KERNEL;
 	entry->op = job->entry.op;
 	entry->operands = 0;
-	KILNI_TRY(note_uses(stream, job, entry->seq));
+	/* Uses noted halfway need the entry too. */
+	noted = note_uses(stream, job, entry->seq);
 	kilni_failure_of_entry(stream, entry, status, report);
 	kilni_ring_commit(stream);
-	return KILN_OK;
+	return noted;
 }
 
 /* KILN_ERR_UNSUPPORTED: not run, queue it. */
@@ -255,15 +281,9 @@ static enum kiln_status append(struct kilni_stream *stream,
 	struct kilni_entry *entry;
 	enum kiln_status status;
 
-	for (unsigned i = 0; i < job->entry.operands; i++) {
-		struct kilni_track *track = job->track[i];
-
-		kilni_spin_lock(&track->lock);
-		status = wait_for_uses(stream, track,
-				       job->entry.operand[i].access);
-		kilni_spin_unlock(&track->lock);
-		KILNI_TRY(status);
-	}
+	for (unsigned i = 0; i < job->entry.operands; i++)
+		KILNI_TRY(wait_for_uses(stream, job->track[i],
+					job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
 	status = note_uses(stream, job, entry->seq);
@@ -348,10 +368,9 @@ static enum kiln_status append_call(struct kilni_stream *stream,
 {
 	struct kilni_entry *entry;
 
-	for (uint32_t i = 0; i < track->count; i++)
-		if (is_pending(&track->uses[i], stream))
-			KILNI_TRY(kilni_ring_wait_for(stream,
-						      &track->uses[i]));
+	/* A lost device makes what is left of its calls when it closes. */
+	if (!kilni_sched_lost(stream->sched))
+		KILNI_TRY(wait_for_uses(stream, track, KILNI_WRITE));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	entry->kind = KILNI_ENTRY_CALL;
 	entry->operands = 0;

@@ -19,14 +19,4 @@ static inline void kilni_futex_wake(uint32_t *word, int threads)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
 }
 
-/* Tells the core that this is a spin loop. */
-static inline void kilni_pause(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 #endif

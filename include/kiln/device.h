@@ -39,7 +39,8 @@ enum kiln_device_type {
  *
  * KILN_ERR_SELECTOR: the text is not a selector. KILN_ERR_NO_DEVICE: there is
  * no such device; the message says why. KILN_ERR_OPTION: a KILN_ variable of
- * the environment is malformed; the message quotes it. KILN_ERR_NO_MEMORY.
+ * the environment is malformed; the message quotes it. KILN_ERR_LIMIT: too
+ * many streams. KILN_ERR_NO_MEMORY.
  *
  * Blocks while the device starts. See kiln(7) for the selectors.
  */

@@ -47,7 +47,8 @@ KILN_BEGIN_DECLS
  * KILN_ERR_OUT_OF_MEMORY, KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY,
  * KILN_ERR_POISONED, KILN_ERR_DEVICE_LOST, KILN_ERR_BUSY, KILN_ERR_FORKED.
  *
- * All functions are thread-safe; none waits for earlier work.
+ * All functions are thread-safe; none waits for earlier work, unless memory at
+ * the cap has to be waited for.
  *
  * Definitions follow the Backend contract of the Burn framework (0.22), named
  * in brackets; corner cases are decided in kiln-corners(7).
@@ -122,8 +123,7 @@ struct kiln_distribution {
  *
  * dtype: any float or integer, bool with BERNOULLI. Integers of NORMAL are cut
  * towards zero and saturate. Counter-based (Philox 4x32-10): the values depend
- * on
- * the seed and on the number of random calls before, not on the device.
+ * on the seed and on the number of random calls before, not on the device.
  * KILN_ERR_INVALID: parameters out of range. [float_random, int_random]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -160,11 +160,11 @@ kiln_to_device(struct kiln_tensor **out, struct kiln_tensor *tensor,
 /**
  * kiln_copy_into - writes src into dst's existing storage, whatever its owners
  *
- * The one op that changes a tensor others hold: for state that is carried
- * from step to step. Same dtype; src broadcasts to dst's shape. dst must not
- * overlap itself, as a broadcast view does, nor be read-only foreign memory
- * (KILN_ERR_INVALID). src may overlap dst. A read that runs at the same time
- * in another thread may see some elements old and some new.
+ * The one op that changes a tensor others hold: for state that is carried from
+ * step to step. Same dtype; src broadcasts to dst's shape. dst must not overlap
+ * itself, as a broadcast view does, nor be read-only foreign memory
+ * (KILN_ERR_INVALID). src may overlap dst. A read that runs at the same time in
+ * another thread may see some elements old and some new.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_copy_into(struct kiln_tensor *dst, struct kiln_tensor *src);
@@ -201,8 +201,7 @@ kiln_mul(struct kiln_tensor **out, struct kiln_tensor *lhs,
 /**
  * kiln_div - lhs / rhs
  *
- * number. Integers truncate; x / 0 is 0, MIN / -1 is MIN.
- * [float_div, int_div]
+ * number. Integers truncate; x / 0 is 0, MIN / -1 is MIN. [float_div, int_div]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_div(struct kiln_tensor **out, struct kiln_tensor *lhs,
@@ -231,8 +230,7 @@ kiln_powf(struct kiln_tensor **out, struct kiln_tensor *lhs,
  * kiln_powi - lhs raised to an integer rhs
  *
  * lhs number; rhs integer: any integer dtype where lhs is float, else the dtype
- * of
- * lhs. Integers wrap; a negative exponent gives the exact value truncated.
+ * of lhs. Integers wrap; a negative exponent gives the exact value truncated.
  * [float_powi, int_powi]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -450,8 +448,8 @@ kiln_trunc(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_clamp - x limited to min..max
  *
- * number. NaN stays NaN; where min > max the result is max.
- * [float_clamp, int_clamp]
+ * number. NaN stays NaN; where min > max the result is max. [float_clamp,
+ * int_clamp]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_clamp(struct kiln_tensor **out, struct kiln_tensor *tensor,
@@ -895,8 +893,7 @@ kiln_softmin(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_sum - sum of all elements; 0 of nothing
  *
- * number. Integers wrap.
- * [float_sum, int_sum]
+ * number. Integers wrap. [float_sum, int_sum]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_sum(struct kiln_tensor **out, struct kiln_tensor *tensor);
@@ -904,8 +901,7 @@ kiln_sum(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_sum_dim - sum along dim; 0 of nothing
  *
- * number. Integers wrap.
- * [float_sum_dim, int_sum_dim]
+ * number. Integers wrap. [float_sum_dim, int_sum_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_sum_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
@@ -933,8 +929,7 @@ kiln_mean_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_prod - product of all elements; 1 of nothing
  *
- * number. Integers wrap.
- * [float_prod, int_prod]
+ * number. Integers wrap. [float_prod, int_prod]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_prod(struct kiln_tensor **out, struct kiln_tensor *tensor);
@@ -942,8 +937,7 @@ kiln_prod(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_prod_dim - product along dim; 1 of nothing
  *
- * number. Integers wrap.
- * [float_prod_dim, int_prod_dim]
+ * number. Integers wrap. [float_prod_dim, int_prod_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_prod_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
@@ -951,8 +945,7 @@ kiln_prod_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_max - maximum of all elements; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_max, int_max]
+ * number. KILN_ERR_EMPTY. [float_max, int_max]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_max(struct kiln_tensor **out, struct kiln_tensor *tensor);
@@ -960,8 +953,7 @@ kiln_max(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_max_dim - maximum along dim; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_max_dim, int_max_dim]
+ * number. KILN_ERR_EMPTY. [float_max_dim, int_max_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_max_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
@@ -969,8 +961,7 @@ kiln_max_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_min - minimum of all elements; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_min, int_min]
+ * number. KILN_ERR_EMPTY. [float_min, int_min]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_min(struct kiln_tensor **out, struct kiln_tensor *tensor);
@@ -978,8 +969,7 @@ kiln_min(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_min_dim - minimum along dim; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_min_dim, int_min_dim]
+ * number. KILN_ERR_EMPTY. [float_min_dim, int_min_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_min_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
@@ -987,8 +977,7 @@ kiln_min_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
 /**
  * kiln_max_abs - greatest absolute value of all elements; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_max_abs, int_max_abs]
+ * number. KILN_ERR_EMPTY. [float_max_abs, int_max_abs]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_max_abs(struct kiln_tensor **out, struct kiln_tensor *tensor);
@@ -996,8 +985,7 @@ kiln_max_abs(struct kiln_tensor **out, struct kiln_tensor *tensor);
 /**
  * kiln_max_abs_dim - greatest absolute value along dim; NaN where any is NaN
  *
- * number. KILN_ERR_EMPTY.
- * [float_max_abs_dim, int_max_abs_dim]
+ * number. KILN_ERR_EMPTY. [float_max_abs_dim, int_max_abs_dim]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_max_abs_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
@@ -1006,8 +994,8 @@ kiln_max_abs_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim);
  * kiln_max_dim_with_indices - maximum along dim and where it is
  *
  * number. The lowest index at ties, the first NaN; indices in indices_dtype, an
- * integer. KILN_ERR_EMPTY. [float_max_dim_with_indices,
- * int_max_dim_with_indices]
+ * integer. KILN_ERR_EMPTY. KILN_ERR_OVERFLOW: indices_dtype cannot count the
+ * axis. [float_max_dim_with_indices, int_max_dim_with_indices]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_max_dim_with_indices(struct kiln_tensor **out,
@@ -1019,8 +1007,8 @@ kiln_max_dim_with_indices(struct kiln_tensor **out,
  * kiln_min_dim_with_indices - minimum along dim and where it is
  *
  * number. The lowest index at ties, the first NaN; indices in indices_dtype, an
- * integer. KILN_ERR_EMPTY. [float_min_dim_with_indices,
- * int_min_dim_with_indices]
+ * integer. KILN_ERR_EMPTY. KILN_ERR_OVERFLOW: indices_dtype cannot count the
+ * axis. [float_min_dim_with_indices, int_min_dim_with_indices]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_min_dim_with_indices(struct kiln_tensor **out,
@@ -1032,8 +1020,7 @@ kiln_min_dim_with_indices(struct kiln_tensor **out,
  * kiln_argmax - index of the greatest element along dim
  *
  * number. The lowest at ties, the first NaN; result in indices_dtype, an
- * integer.
- * KILN_ERR_EMPTY. [float_argmax, int_argmax]
+ * integer. KILN_ERR_EMPTY. [float_argmax, int_argmax]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_argmax(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
@@ -1043,8 +1030,7 @@ kiln_argmax(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
  * kiln_argmin - index of the least element along dim
  *
  * number. The lowest at ties, the first NaN; result in indices_dtype, an
- * integer.
- * KILN_ERR_EMPTY. [float_argmin, int_argmin]
+ * integer. KILN_ERR_EMPTY. [float_argmin, int_argmin]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_argmin(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
@@ -1094,10 +1080,8 @@ kiln_all_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
  * kiln_matmul - matrix product of the last two axes
  *
  * [.., M, K] x [.., K, N] -> [.., M, N]; the other axes broadcast. Rank 2..8,
- * both
- * alike or right-aligned. number; f16 and bf16 accumulate in f32, integers
- * wrap.
- * K = 0 gives zeros. [float_matmul, int_matmul]
+ * both alike or right-aligned. number; f16 and bf16 accumulate in f32, integers
+ * wrap. K = 0 gives zeros. [float_matmul, int_matmul]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_matmul(struct kiln_tensor **out, struct kiln_tensor *lhs,
@@ -1156,8 +1140,8 @@ kiln_expand(struct kiln_tensor **out, struct kiln_tensor *tensor, int rank,
 /**
  * kiln_flip - order reversed along count axes
  *
- * any; a view with negative strides. An axis may be named once.
- * [float_flip, int_flip, bool_flip]
+ * any; a view with negative strides. An axis may be named once. [float_flip,
+ * int_flip, bool_flip]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_flip(struct kiln_tensor **out, struct kiln_tensor *tensor, int count,
@@ -1189,8 +1173,7 @@ kiln_slice(struct kiln_tensor **out, struct kiln_tensor *tensor, int count,
  * kiln_slice_assign - the tensor with a region replaced by value
  *
  * any. value's shape is that of the region. In place where *out is tensor and
- * its
- * only owner. [float_slice_assign, int_slice_assign, bool_slice_assign]
+ * its only owner. [float_slice_assign, int_slice_assign, bool_slice_assign]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_slice_assign(struct kiln_tensor **out, struct kiln_tensor *tensor,
@@ -1220,9 +1203,8 @@ kiln_repeat_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
  * kiln_unfold - sliding windows along dim
  *
  * any; a view. Axis dim counts the windows, a new last axis of length size
- * holds
- * them; none where size exceeds the axis. KILN_ERR_INVALID: size < 0, step < 1.
- * KILN_ERR_SHAPE: the rank would exceed 8. [float_unfold, int_unfold,
+ * holds them; none where size exceeds the axis. KILN_ERR_INVALID: size < 0,
+ * step < 1. KILN_ERR_SHAPE: the rank would exceed 8. [float_unfold, int_unfold,
  * bool_unfold]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -1249,8 +1231,7 @@ enum kiln_update {
  * kiln_gather - out[.., i, ..] = tensor[.., indices[.., i, ..], ..]
  *
  * any. Shapes of tensor and indices agree but for dim; the result has the shape
- * of
- * indices. [float_gather, int_gather, bool_gather]
+ * of indices. [float_gather, int_gather, bool_gather]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_gather(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
@@ -1291,9 +1272,8 @@ kiln_select(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
  * indices[j] of dim
  *
  * any; value's shape is tensor's with axis dim the length of indices. In order
- * of j.
- * [float_select_add, float_select_assign, int_select_add, int_select_assign,
- * bool_select_or]
+ * of j. [float_select_add, float_select_assign, int_select_add,
+ * int_select_assign, bool_select_or]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_select_assign(struct kiln_tensor **out, struct kiln_tensor *tensor,

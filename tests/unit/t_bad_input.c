@@ -126,8 +126,8 @@ START_TEST(ranks_shapes_and_axes)
 	FAILS(kiln_reshape(&y, x, 1, SHAPE(4)), KILN_ERR_SHAPE, "[4]");
 	FAILS(kiln_expand(&y, x, 2, SHAPE(2, 4)), KILN_ERR_SHAPE, "[2, 4]");
 	FAILS(kiln_sum_dim(&y, x, 1), KILN_ERR_INVALID, "dim 1");
-	FAILS(kiln_sum_dim(&y, x, -1), KILN_ERR_INVALID, "dim");
-	FAILS(kiln_argmax(&y, x, -1, KILN_I64), KILN_ERR_INVALID, "dim");
+	FAILS(kiln_sum_dim(&y, x, -1), KILN_ERR_INVALID, "dim -1");
+	FAILS(kiln_argmax(&y, x, -1, KILN_I64), KILN_ERR_INVALID, "dim -1");
 	FAILS(kiln_transpose(&y, x), KILN_ERR_SHAPE, "rank");
 	FAILS(kiln_flip(&y, x, 1, outside), KILN_ERR_INVALID, "1");
 	FAILS(kiln_flip(&y, x, 2, twice), KILN_ERR_INVALID, "2 axes");
@@ -163,6 +163,47 @@ START_TEST(sizes_that_overflow)
 	      KILN_ERR_OVERFLOW, "nan");
 	FAILS(kiln_zeros(&y, dev, KILN_F64, 1, SHAPE(INT64_MAX / 16)),
 	      KILN_ERR_LIMIT, "requested");
+}
+END_TEST
+
+START_TEST(indices_that_do_not_fit)
+{
+	struct kiln_tensor *long_axis = KILN_TENSOR_NONE;
+	struct kiln_tensor *z = KILN_TENSOR_NONE;
+
+	OK(kiln_zeros(&long_axis, dev, KILN_F32, 1, SHAPE(257)));
+	FAILS(kiln_argmax(&y, long_axis, 0, KILN_U8), KILN_ERR_OVERFLOW, "256");
+	FAILS(kiln_argmin(&y, long_axis, 0, KILN_I8), KILN_ERR_OVERFLOW, "256");
+	FAILS(kiln_min_dim_with_indices(&y, &z, long_axis, 0, KILN_U8),
+	      KILN_ERR_OVERFLOW, "256");
+	ck_assert_ptr_null(y);
+	OK(kiln_argmax(&y, long_axis, 0, KILN_I16));
+	kiln_tensor_release(long_axis);
+}
+END_TEST
+
+START_TEST(broadcast_message_names_the_operands)
+{
+	struct kiln_tensor *a = KILN_TENSOR_NONE, *b = KILN_TENSOR_NONE;
+
+	OK(kiln_zeros(&a, dev, KILN_F32, 2, SHAPE(1, 3)));
+	OK(kiln_zeros(&b, dev, KILN_F32, 2, SHAPE(5, 2)));
+	FAILS(kiln_add(&y, a, b), KILN_ERR_SHAPE, "[1, 3] and [5, 2]");
+	kiln_tensor_release(a);
+	kiln_tensor_release(b);
+}
+END_TEST
+
+START_TEST(released_streams)
+{
+	struct kiln_stream *stream = NULL, *gone;
+
+	OK(kiln_stream_create(&stream, dev));
+	gone = stream;
+	kiln_stream_release(stream);
+	FAILS(kiln_stream_set_current(dev, gone), KILN_ERR_INVALID,
+	      "released");
+	FAILS(kiln_stream_sync(gone), KILN_ERR_INVALID, "released");
 }
 END_TEST
 
@@ -203,6 +244,8 @@ START_TEST(dtypes)
 	FAILS(kiln_cast(&y, x, (enum kiln_dtype)16), KILN_ERR_INVALID, "16");
 	FAILS(kiln_cast(&y, x, (enum kiln_dtype)-1), KILN_ERR_INVALID, "-1");
 	FAILS(kiln_powi_scalar(&y, x, kiln_float(1.5)), KILN_ERR_DTYPE, "1.5");
+	FAILS(kiln_powi_scalar(&y, x, kiln_float(INFINITY)), KILN_ERR_DTYPE,
+	      "inf");
 	FAILS(kiln_powi(&y, i, x), KILN_ERR_DTYPE, "f32");
 	FAILS(kiln_max_dim_with_indices(&z, &z, x, 0, KILN_I64),
 	      KILN_ERR_INVALID, "one place");
@@ -280,6 +323,9 @@ int main(void)
 	tcase_add_test(tcase, ranks_shapes_and_axes);
 	tcase_add_test(tcase, sizes_that_overflow);
 	tcase_add_test(tcase, results_that_overflow);
+	tcase_add_test(tcase, indices_that_do_not_fit);
+	tcase_add_test(tcase, broadcast_message_names_the_operands);
+	tcase_add_test(tcase, released_streams);
 	tcase_add_test(tcase, dtypes);
 	tcase_add_test(tcase, devices);
 	tcase_add_test(tcase, values);
