@@ -148,6 +148,32 @@ static bool is_good(struct kiln_distribution d)
 	}
 }
 
+static enum kiln_status check_finite(enum kiln_dtype dtype, double value)
+{
+	uint64_t bits;
+
+	KILNI_TRY(kilni_scalar_bits("kiln_random", kiln_float(value), dtype,
+				    &bits));
+	if (dtype == KILN_F64 ? isfinite(value)
+			      : (bits & 0x7f800000) != 0x7f800000)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_INVALID, 0,
+			  "kiln_random: %g is not finite in %s", value,
+			  kiln_dtype_name(dtype));
+}
+
+/* The limits of floats, and what lies between them, must be finite. */
+static enum kiln_status check_float_range(enum kiln_dtype dtype,
+					  struct kiln_distribution d)
+{
+	if (d.kind != KILN_RANDOM_UNIFORM ||
+	    !kilni_is_class(dtype, KILNI_CLASSES_F))
+		return KILN_OK;
+	KILNI_TRY(check_finite(dtype, d.a));
+	KILNI_TRY(check_finite(dtype, d.b));
+	return check_finite(dtype, d.b - d.a);
+}
+
 /* Bounds of an integer range must be of the dtype and leave something. */
 static enum kiln_status check_integer_range(enum kiln_dtype dtype,
 					    struct kiln_distribution *d)
@@ -189,6 +215,7 @@ enum kiln_status kiln_random(struct kiln_tensor **out,
 				  "%s: kind %d with parameters %g and %g",
 				  __func__, (int)distribution.kind,
 				  distribution.a, distribution.b);
+	KILNI_TRY(check_float_range(dtype, distribution));
 	KILNI_TRY(check_integer_range(dtype, &distribution));
 	memcpy(&ew.scalar[0], &distribution.a, sizeof(double));
 	memcpy(&ew.scalar[1], &distribution.b, sizeof(double));

@@ -215,6 +215,10 @@ static bool is_integral(struct kiln_scalar s)
 	       (isfinite(s.value.f) && s.value.f == trunc(s.value.f));
 }
 
+/*
+ * f16 and bf16 are computed in f32, and so is the exponent: it is a count, not
+ * an element, and must not be rounded like one.
+ */
 static enum kiln_status exponent_bits(const char *fn, struct kiln_scalar s,
 				      enum kiln_dtype dtype, uint64_t *bits)
 {
@@ -222,6 +226,8 @@ static enum kiln_status exponent_bits(const char *fn, struct kiln_scalar s,
 		return kilni_fail(KILN_ERR_DTYPE, 0,
 				  "%s: exponent %.17g is not integral", fn,
 				  s.value.f);
+	if (dtype == KILN_F16 || dtype == KILN_BF16)
+		dtype = KILN_F32;
 	return kilni_scalar_bits(fn, s, dtype, bits);
 }
 

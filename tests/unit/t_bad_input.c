@@ -280,6 +280,14 @@ START_TEST(values)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		FAILS(kiln_random(&y, dev, KILN_F32, 1, SHAPE(2), bad[i]),
 		      KILN_ERR_INVALID, "kind");
+	FAILS(kiln_random(&y, dev, KILN_F16, 1, SHAPE(2),
+			  (struct kiln_distribution){ KILN_RANDOM_UNIFORM, 0,
+						      70000 }),
+	      KILN_ERR_INVALID, "70000 is not finite in f16");
+	FAILS(kiln_random(&y, dev, KILN_F32, 1, SHAPE(2),
+			  (struct kiln_distribution){ KILN_RANDOM_UNIFORM,
+						      -3e38, 3e38 }),
+	      KILN_ERR_INVALID, "6e+38");
 	FAILS(kiln_scatter(&y, x, 0, index, x, (enum kiln_update)5),
 	      KILN_ERR_INVALID, "update 5");
 	FAILS(kiln_add_scalar(&y, x, odd), KILN_ERR_INVALID, "kind 7");

@@ -1084,6 +1084,40 @@ START_TEST(a_million_updates_of_one_cell)
 }
 END_TEST
 
+/* A limit that is NaN goes through, in each form alike. */
+START_TEST(clamp_to_nan)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, -2), *y = KILN_TENSOR_NONE;
+	const struct kiln_scalar nan = kiln_float(NAN);
+	float got[2];
+
+	for (int form = 0; form < 4; form++) {
+		OK(form == 0   ? kiln_clamp_min(&y, x, nan)
+		   : form == 1 ? kiln_clamp_max(&y, x, nan)
+		   : form == 2 ? kiln_clamp(&y, x, nan, kiln_float(1))
+			       : kiln_clamp(&y, x, kiln_float(0), nan));
+		OK(kiln_tensor_read(y, got, sizeof(got)));
+		ck_assert(isnan(got[0]) && isnan(got[1]));
+	}
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+/* The exponent is a count: (-1)^257 in bf16, whose integers end at 256. */
+START_TEST(odd_exponent_in_a_narrow_dtype)
+{
+	const uint16_t minus_one = 0xbf80;
+	struct kiln_tensor *x = make(dev, KILN_BF16, 1, SHAPE(1), &minus_one);
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+
+	OK(kiln_powi_scalar(&y, x, kiln_int(257)));
+	EXPECT(uint16_t, y, 0xbf80);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("numerics");
@@ -1120,6 +1154,8 @@ int main(void)
 	tcase_add_test(tcase, last_of_repeated_indices_wins);
 	tcase_add_test(tcase, last_of_many_wins);
 	tcase_add_test(tcase, a_million_updates_of_one_cell);
+	tcase_add_test(tcase, clamp_to_nan);
+	tcase_add_test(tcase, odd_exponent_in_a_narrow_dtype);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }
