@@ -283,6 +283,18 @@ static bool can_pack_on_device(struct kiln_device *device)
 	       !kilni_stream_is_poisoned(stream);
 }
 
+/* Where the stream or the memory refuses, the host can do it. */
+static bool pack_on_device(struct kiln_tensor **dense, struct kiln_tensor *t)
+{
+	struct kilni_error_record before;
+
+	kilni_error_save(&before);
+	if (kilni_tensor_dense(dense, t) == KILN_OK)
+		return true;
+	kilni_error_restore(&before);
+	return false;
+}
+
 static enum kiln_status read_dense(struct kiln_tensor *t, void *data,
 				   size_t bytes)
 {
@@ -311,12 +323,13 @@ enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
 		return read_dense(tensor, data, bytes);
 	/* A failed tensor is told as such, not as a failed copy. */
 	KILNI_TRY(kilni_track_wait(&tensor->storage->track));
-	if (!can_pack_on_device(tensor->device))
-		return read_packed(tensor, data);
-	KILNI_TRY(kilni_tensor_dense(&dense, tensor));
-	status = read_dense(dense, data, bytes);
-	kiln_tensor_release(dense);
-	return status;
+	if (can_pack_on_device(tensor->device) &&
+	    pack_on_device(&dense, tensor)) {
+		status = read_dense(dense, data, bytes);
+		kiln_tensor_release(dense);
+		return status;
+	}
+	return read_packed(tensor, data);
 }
 
 enum kiln_status kiln_to_device(struct kiln_tensor **out,
