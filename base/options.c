@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,16 @@ static bool is_known(const char *variable)
 	return false;
 }
 
+static void warn_of_unknown(void)
+{
+	for (char **variable = environ; variable && *variable; variable++)
+		if (!strncmp(*variable, "KILN_", 5) && !is_known(*variable))
+			kilni_log(KILNI_LOG_WARN, "unknown variable %s",
+				  *variable);
+}
+
+static pthread_once_t unknown_once = PTHREAD_ONCE_INIT;
+
 enum kiln_status kilni_options_check(void)
 {
 	enum kilni_log_level level;
@@ -107,9 +118,6 @@ enum kiln_status kilni_options_check(void)
 		if (strcmp(kilni_options[i].type, TYPE_TEXT))
 			KILNI_TRY(kilni_option_number((enum kilni_option)i,
 						      &ignored));
-	for (char **variable = environ; variable && *variable; variable++)
-		if (!strncmp(*variable, "KILN_", 5) && !is_known(*variable))
-			kilni_log(KILNI_LOG_WARN, "unknown variable %s",
-				  *variable);
+	pthread_once(&unknown_once, warn_of_unknown);
 	return KILN_OK;
 }
