@@ -465,6 +465,10 @@ static void run_vector(struct mm_job *job, struct kilni_team *team)
 		     divide_up(job->cut.tasks, job->cut.grain));
 }
 
+#if KILNI_MM_HAS_AMX
+#include "kernels/cpu/matmul_amx.h"
+#endif
+
 void KILNI_MM_CAT(kilni_matmul, KILNI_ISA_SUFFIX)(
 	const struct kilni_matmul_params *p, struct kilni_team *team)
 {
@@ -472,6 +476,10 @@ void KILNI_MM_CAT(kilni_matmul, KILNI_ISA_SUFFIX)(
 	struct mm_job job = { .g = &g, .steps = 1 };
 
 	kilni_mm_plan(&g, p);
+#if KILNI_MM_HAS_AMX
+	if (mm_amx_run(&g, team, p->workspace))
+		return;
+#endif
 	job.ops = &mm_ops[g.kind];
 	job.nr = KILNI_MM_NV * KILNI_MM_VB / g.computed;
 #if KILNI_MM_HAS_PAIRS

@@ -15,7 +15,9 @@
  * multiply-adds in rising k from zero, and the blocks are added in rising
  * order. How rows and columns are cut over the team is therefore free and
  * changes no bit. Products with one row or one column sum in an order of
- * their own, which too depends on shape and strides alone.
+ * their own, which too depends on shape and strides alone; so do those that
+ * AMX computes (matmul_amx.h), whose blocks are longer and whose chains go in
+ * groups of 32 steps.
  */
 
 /*

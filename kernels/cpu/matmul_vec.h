@@ -47,6 +47,16 @@
 #define KILNI_MM_HAS_PAIRS 0
 #endif
 
+/* And one on processors with AMX, which the compiler has to know. */
+#if KILNI_MM_VB == 64 && defined(__linux__) && defined(__LP64__) &&            \
+	((defined(__clang__) && __clang_major__ >= 12) ||                      \
+	 (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 11))
+#define KILNI_MM_HAS_AMX 1
+#include <cpuid.h>
+#else
+#define KILNI_MM_HAS_AMX 0
+#endif
+
 /* X(r) and X(r, v) for every row and vector of a tile. */
 #if KILNI_MM_MR == 14
 #define KILNI_MM_ROWS(X)                                                       \

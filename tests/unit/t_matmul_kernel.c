@@ -494,7 +494,7 @@ END_TEST
 static const uint16_t large[][4] = {
 	/* m, n, k, layouts from the first on */
 	{ 300, 200, 500, 3 },  { 41, 23, 3000, 3 },   { 1100, 17, 770, 2 },
-	{ 17, 1100, 385, 2 },  { 30, 40, 9000, 1 },   { 1030, 1030, 20, 1 },
+	{ 17, 1100, 385, 4 },  { 30, 40, 9000, 1 },   { 1030, 1030, 20, 1 },
 	{ 3000, 1, 300, 4 },   { 1, 700, 1030, 4 },  { 3, 1, 5000, 2 },
 };
 
@@ -586,7 +586,8 @@ START_TEST(test_batches)
 {
 	const struct batch_case *b = &batch_cases[_i];
 	static const enum kiln_dtype dtypes[] = { KILN_F64, KILN_FLEX32,
-						  KILN_F16, KILN_I32, KILN_I8 };
+						  KILN_F16, KILN_BF16,
+						  KILN_I32, KILN_I8 };
 	struct kilni_matmul_params p = { 0 };
 	size_t d;
 	int gap;
@@ -670,14 +671,15 @@ START_TEST(test_threads)
 		{ 64, 128, 784 }, { 784, 128, 64 }, { 500, 300, 400 },
 		{ 3000, 1, 200 }, { 100, 128, 10 },
 	};
-	static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_F16 };
+	static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_F16,
+						  KILN_BF16 };
 	struct kilni_team alone = { 1, run_backwards };
 	struct kilni_team gang = { 1, run_on_threads };
 	struct trial t;
 	int l, round;
 	size_t d;
 
-	for (d = 0; d < 2; d++) {
+	for (d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
 		memset(&t, 0, sizeof(t));
 		t.p.m = sizes[_i][0];
 		t.p.n = sizes[_i][1];
@@ -737,6 +739,43 @@ START_TEST(test_special)
 }
 END_TEST
 
+/* The same of bf16, in a product that is large enough for tiles. */
+START_TEST(test_special_bf16)
+{
+	enum { SIDE = 70, K = 130, ONE = 0x3f80, NEGATIVE_INFINITY = 0xff80,
+	       A_NAN = 0xffc1, LONELY_NAN = 0x7f81 };
+	struct kilni_team team = { 1, run_backwards };
+	struct trial t = { .p = { .m = SIDE, .n = SIDE, .k = K } };
+	uint16_t *a;
+	int l, i;
+
+	lay_out(&t.p, PLAIN);
+	begin(&t, KILN_BF16);
+	a = (uint16_t *)(void *)t.a;
+	for (i = 0; i < SIDE * K; i++) {
+		a[i] = ONE;
+		((uint16_t *)(void *)t.b)[i] = ONE;
+	}
+	a[3 * K + 129] = NEGATIVE_INFINITY;
+	a[40 * K] = A_NAN;
+	a[69 * K + 64] = LONELY_NAN;
+	for (l = 0; l < KILNI_ISA_COUNT; l++) {
+		if (!level_runs(l))
+			continue;
+		run_level(&t, l, &team, t.c);
+		for (i = 0; i < SIDE * SIDE; i++) {
+			double x = (double)value_of(KILN_BF16, t.c + 2 * i);
+			int row = i / SIDE;
+
+			require(row == 3 ? isinf(x) && x < 0 :
+				row == 40 || row == 69 ? isnan(x) : x == K,
+				level_names[l]);
+		}
+	}
+	end(&t);
+}
+END_TEST
+
 static Suite *matmul_suite(void)
 {
 	Suite *suite = suite_create("matmul_kernel");
@@ -754,6 +793,7 @@ static Suite *matmul_suite(void)
 	tcase_add_test(tests, test_workspace);
 	tcase_add_loop_test(tests, test_threads, 0, 5);
 	tcase_add_test(tests, test_special);
+	tcase_add_test(tests, test_special_bf16);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
