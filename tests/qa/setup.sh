@@ -110,6 +110,7 @@ steps()
 				printf "%s: %d steps\n", what, n
 			fflush()
 		}
+		/^libtool: warning/ { next }
 		/^(FAIL|ERROR):/ || / (error|warning): / || /\*\*\* / {
 			printf "%s%s\n", live && n ? "\n" : "", $0
 			fflush()
