@@ -201,16 +201,12 @@ enum kiln_status kilni_settle(struct kiln_tensor **out,
 	return status;
 }
 
-enum kiln_status kilni_tensor_dense(struct kiln_tensor **out,
-				    struct kiln_tensor *t)
+static enum kiln_status dense_copy(struct kiln_tensor **out,
+				   struct kiln_tensor *t)
 {
 	struct kiln_tensor *copy;
 	enum kiln_status status;
 
-	if (t->dense) {
-		*out = kiln_tensor_retain(t);
-		return KILN_OK;
-	}
 	KILNI_TRY(kilni_tensor_create(&copy, t->device, kilni_dtype(t),
 				      t->rank, t->shape));
 	status = kilni_copy("kiln_copy", copy, t);
@@ -222,24 +218,21 @@ enum kiln_status kilni_tensor_dense(struct kiln_tensor **out,
 	return KILN_OK;
 }
 
+enum kiln_status kilni_tensor_dense(struct kiln_tensor **out,
+				    struct kiln_tensor *t)
+{
+	if (!t->dense)
+		return dense_copy(out, t);
+	*out = kiln_tensor_retain(t);
+	return KILN_OK;
+}
+
 enum kiln_status kilni_tensor_base(struct kiln_tensor **out,
 				   struct kiln_tensor *t,
 				   struct kiln_tensor **base)
 {
-	struct kiln_tensor *copy;
-	enum kiln_status status;
-
-	if (*out == t && t->dense && kiln_tensor_can_mut(t)) {
-		*base = t;
-		return KILN_OK;
-	}
-	KILNI_TRY(kilni_tensor_create(&copy, t->device, kilni_dtype(t),
-				      t->rank, t->shape));
-	status = kilni_copy("kiln_copy", copy, t);
-	if (status != KILN_OK) {
-		kiln_tensor_release(copy);
-		return status;
-	}
-	*base = copy;
+	if (*out != t || !t->dense || !kiln_tensor_can_mut(t))
+		return dense_copy(base, t);
+	*base = t;
 	return KILN_OK;
 }

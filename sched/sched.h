@@ -77,8 +77,6 @@ void kilni_track_init(struct kilni_track *track);
 void kilni_track_born(struct kilni_track *track, struct kilni_stream *stream);
 /* Frees what the track holds; the uses must have been handed on. */
 void kilni_track_fini(struct kilni_track *track);
-/* Whether all uses have completed. */
-bool kilni_track_idle(struct kilni_track *track);
 
 /* ---- submission ---- */
 

@@ -29,17 +29,6 @@ void kilni_track_fini(struct kilni_track *track)
 		free(track->uses);
 }
 
-bool kilni_track_idle(struct kilni_track *track)
-{
-	bool idle = true;
-
-	kilni_spin_lock(&track->lock);
-	for (uint32_t i = 0; idle && i < track->count; i++)
-		idle = use_done(&track->uses[i]);
-	kilni_spin_unlock(&track->lock);
-	return idle;
-}
-
 enum kiln_status kilni_track_wait(struct kilni_track *track)
 {
 	struct kilni_use writer;
