@@ -39,9 +39,25 @@ struct kilni_stream_ops {
 	enum kiln_status (*wait)(const struct kilni_use *use);
 };
 
+#define KILNI_RUNGS_MAX 8
+
+/* One rung of a ladder of pools whose pages are carved. */
+struct kilni_pools_rung {
+	uint64_t page_bytes;
+	uint64_t slice_bytes;      /* largest request that it serves */
+	uint64_t cap_bytes;        /* most that its pages hold; 0: no limit */
+};
+
 struct kilni_pools_config {
 	uint64_t page_bytes;       /* largest carved page; 0: default 64 MiB */
 	uint64_t cap_bytes;        /* 0: the device's total */
+	bool plain;                /* no mapping, even where it can be had */
+	/*
+	 * A ladder in place of the default one, in rising order of slice
+	 * sizes, of pages that are not mapped; none: the default.
+	 */
+	unsigned rungs;
+	struct kilni_pools_rung rung[KILNI_RUNGS_MAX];
 };
 
 /* A piece of device memory; address and bytes are for the owner to read. */
@@ -82,6 +98,32 @@ void kilni_pools_free(struct kilni_pools *pools,
 		      const struct kilni_slice *slice,
 		      const struct kilni_use *uses, size_t count);
 
+/*
+ * Installs another layout: ladder, page size, mapping or not, cap.
+ * KILN_ERR_BUSY: slices are live, or freed ones are still used by queued work;
+ * KILN_ERR_OPTION: the layout makes no sense. A refusal names the reason and
+ * changes nothing.
+ */
+enum kiln_status kilni_pools_set_layout(
+	struct kilni_pools *pools, const struct kilni_pools_config *config);
+
+/*
+ * Parses PAGE:SLICE[:CAP],... with sizes such as 64K or 2M into the ladder of
+ * config. KILN_ERR_OPTION: the message quotes name, the text and the position.
+ */
+enum kiln_status kilni_pools_parse_layout(const char *name, const char *text,
+					  struct kilni_pools_config *config);
+
+/* Fills config from the environment, for a device of total_bytes. */
+enum kiln_status kilni_pools_configure(struct kilni_pools_config *config,
+				       uint64_t total_bytes);
+
+/* A slice's memory stays where it is until it is unpinned as often. */
+void kilni_pools_pin(struct kilni_pools *pools,
+		     const struct kilni_slice *slice);
+void kilni_pools_unpin(struct kilni_pools *pools,
+		       const struct kilni_slice *slice);
+
 /* Gives idle pages back to the driver until at most target_bytes stay. */
 enum kiln_status kilni_pools_trim(struct kilni_pools *pools,
 				  uint64_t target_bytes);
@@ -90,9 +132,26 @@ enum kiln_status kilni_pools_trim(struct kilni_pools *pools,
 void kilni_pools_usage(struct kilni_pools *pools,
 		       struct kiln_memory_usage *usage);
 
-/* Number of pools; fills at most capacity infos (all but struct_size). */
+/*
+ * Number of pools that carve pages, in the order in which requests are routed
+ * through them, those that a growth left behind last; fills at most capacity
+ * infos (all but struct_size).
+ */
 size_t kilni_pools_report(struct kilni_pools *pools,
 			  struct kiln_pool_info *infos, size_t capacity);
+
+/* The same for the exclusive pool and the persistent one. */
+size_t kilni_pools_special(struct kilni_pools *pools,
+			   struct kiln_pool_info *infos, size_t capacity);
+
+/* Calls of the driver since the pools were made, by kind. */
+struct kilni_pools_calls {
+	uint64_t page_alloc, page_free;
+	uint64_t map_create, map_destroy, map_attach, map_detach;
+};
+
+void kilni_pools_calls(struct kilni_pools *pools,
+		       struct kilni_pools_calls *calls);
 
 /* Walks everything and compares with the accounting; for tests. */
 bool kilni_pools_verify(struct kilni_pools *pools);

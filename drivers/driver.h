@@ -22,8 +22,9 @@
  *
  * Arguments have been checked by the callers. Every call may fail and returns
  * a status with the error record filled; those that return void cannot. Fault
- * sites: "open", "page_alloc", "write", "read", "queue_create", "submit", and
- * "launch" for every kernel entry, inline or not.
+ * sites: "open", "page_alloc", "map_reserve", "map_create", "map_attach",
+ * "map_detach", "write", "read", "queue_create", "submit", and "launch" for
+ * every kernel entry, inline or not.
  */
 
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */
@@ -68,6 +69,12 @@ struct kilni_memory_limits {
 	uint64_t max_page_bytes;
 	uint64_t total_bytes;      /* what the device has */
 	bool host_visible;         /* host pointers equal device addresses */
+	/*
+	 * Mapping: what is reserved, created and attached is a multiple of
+	 * map_granularity, a power of two; 0: the driver cannot map.
+	 */
+	uint64_t map_granularity;
+	uint64_t map_reserve_bytes; /* most address space to reserve; 0: none */
 };
 
 struct kilni_page {
@@ -84,6 +91,32 @@ struct kilni_page {
 	  (struct kilni_hw * hw, uint64_t bytes, struct kilni_page *page)) \
 	X(void, , page_free,                                                   \
 	  (struct kilni_hw * hw, const struct kilni_page *page))   \
+	/*                                                                     \
+	 * Mapping, six slots that a driver has all or none of. Addresses come \
+	 * without memory, memory without an address; attaching brings them    \
+	 * together, for all queues of the device, readable and writable. One  \
+	 * memory object is attached whole, at one place at a time, inside one \
+	 * reservation. No work touches what is attached or detached; other    \
+	 * work may run. What an object held is gone once it was detached.     \
+	 */                                                                    \
+	X(enum kiln_status, KILNI_UNSUPPORTED("map_reserve"), map_reserve,     \
+	  (struct kilni_hw * hw, uint64_t bytes, uint64_t *address))           \
+	/* Nothing is attached there. */                                       \
+	X(void, , map_unreserve,                                               \
+	  (struct kilni_hw * hw, uint64_t address, uint64_t bytes))            \
+	X(enum kiln_status, KILNI_UNSUPPORTED("map_create"), map_create,       \
+	  (struct kilni_hw * hw, uint64_t bytes, uint64_t *memory))            \
+	/* It is not attached. */                                              \
+	X(void, , map_destroy,                                                 \
+	  (struct kilni_hw * hw, uint64_t memory, uint64_t bytes))             \
+	/* Refused: neither the object nor the addresses have changed. */      \
+	X(enum kiln_status, KILNI_UNSUPPORTED("map_attach"), map_attach,       \
+	  (struct kilni_hw * hw, uint64_t address, uint64_t bytes,             \
+	   uint64_t memory))                                                   \
+	/* Likewise. */                                                        \
+	X(enum kiln_status, KILNI_UNSUPPORTED("map_detach"), map_detach,       \
+	  (struct kilni_hw * hw, uint64_t address, uint64_t bytes,             \
+	   uint64_t memory))                                                   \
 	/* Copies between host and device; no work touches the range. */       \
 	X(enum kiln_status, KILNI_UNSUPPORTED("write"), write,                 \
 	  (struct kilni_hw * hw, uint64_t to, const void *from,                \

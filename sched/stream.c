@@ -213,7 +213,7 @@ static const struct kilni_stream_ops stream_ops = {
 enum kiln_status kilni_sched_create(struct kilni_sched **out,
 				    struct kilni_hw *hw)
 {
-	struct kilni_pools_config config = { 0, 0 };
+	struct kilni_pools_config config = { .cap_bytes = 0 };
 	uint64_t ring_limit = 65536;
 	struct kilni_sched *sched;
 	enum kiln_status status;

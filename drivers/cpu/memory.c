@@ -131,6 +131,12 @@ const struct kilni_memory_ops kilni_cpu_memory_ops = {
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
 	.page_free = memory_page_free,
+	.map_reserve = kilni_memory_stub_map_reserve,
+	.map_unreserve = kilni_memory_stub_map_unreserve,
+	.map_create = kilni_memory_stub_map_create,
+	.map_destroy = kilni_memory_stub_map_destroy,
+	.map_attach = kilni_memory_stub_map_attach,
+	.map_detach = kilni_memory_stub_map_detach,
 	.write = memory_write,
 	.read = memory_read,
 };

@@ -10,6 +10,7 @@
 #define TOTAL_BYTES ((uint64_t)1 << 40)
 #define SLICE_ALIGNMENT 256
 #define PAGE_GRANULARITY 65536
+#define MAP_GRANULARITY ((uint64_t)2 << 20)
 
 extern const struct kilni_driver kilni_null_driver;
 
@@ -92,39 +93,59 @@ static void memory_limits(const struct kilni_hw *hw,
 			  struct kilni_memory_limits *limits)
 {
 	(void)hw;
+	memset(limits, 0, sizeof(*limits));
 	limits->alignment = SLICE_ALIGNMENT;
 	limits->page_granularity = PAGE_GRANULARITY;
 	limits->max_page_bytes = TOTAL_BYTES;
 	limits->total_bytes = TOTAL_BYTES;
-	limits->host_visible = false;
+	limits->map_granularity = MAP_GRANULARITY;
+	limits->map_reserve_bytes = 8 * TOTAL_BYTES;
 }
 
-/* Addresses that nothing lies behind, and none twice. */
+/* Takes bytes of what the device has; with the lock held. */
+static enum kiln_status take(struct kilni_null_hw *hw, const char *what,
+			     uint64_t bytes)
+{
+	uint64_t left = TOTAL_BYTES - hw->taken_bytes;
+
+	if (bytes > left)
+		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 0,
+				  "null: %s of %llu bytes, %llu are free", what,
+				  (unsigned long long)bytes,
+				  (unsigned long long)left);
+	hw->taken_bytes += bytes;
+	return KILN_OK;
+}
+
+/* Addresses that nothing lies behind, and none twice; with the lock held. */
+static uint64_t next_address(struct kilni_null_hw *hw, uint64_t bytes,
+			     uint64_t align)
+{
+	uint64_t address = kilni_align_up(hw->next_address, align);
+
+	hw->next_address = address + kilni_align_up(bytes, PAGE_GRANULARITY);
+	return address;
+}
+
 static enum kiln_status memory_page_alloc(struct kilni_hw *base,
 					  uint64_t bytes,
 					  struct kilni_page *page)
 {
 	struct kilni_null_hw *hw = null_hw(base);
-	uint64_t taken;
+	enum kiln_status status;
 
-	KILNI_TRY(KILNI_FAULT("page_alloc"));
 	pthread_mutex_lock(&hw->lock);
-	taken = hw->taken_bytes;
-	if (bytes <= TOTAL_BYTES - taken) {
-		hw->taken_bytes += bytes;
-		page->address = hw->next_address;
+	hw->calls.page_alloc++;
+	status = KILNI_FAULT("page_alloc");
+	if (status == KILN_OK)
+		status = take(hw, "page", bytes);
+	if (status == KILN_OK) {
+		page->address = next_address(hw, bytes, PAGE_GRANULARITY);
 		page->bytes = bytes;
 		page->handle = 0;
-		hw->next_address +=
-			kilni_align_up(bytes, PAGE_GRANULARITY);
 	}
 	pthread_mutex_unlock(&hw->lock);
-	if (bytes > TOTAL_BYTES - taken)
-		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 0,
-				  "null: page of %llu bytes, %llu are free",
-				  (unsigned long long)bytes,
-				  (unsigned long long)(TOTAL_BYTES - taken));
-	return KILN_OK;
+	return status;
 }
 
 static void memory_page_free(struct kilni_hw *base,
@@ -133,8 +154,101 @@ static void memory_page_free(struct kilni_hw *base,
 	struct kilni_null_hw *hw = null_hw(base);
 
 	pthread_mutex_lock(&hw->lock);
+	hw->calls.page_free++;
 	hw->taken_bytes -= page->bytes;
 	pthread_mutex_unlock(&hw->lock);
+}
+
+static enum kiln_status memory_map_reserve(struct kilni_hw *base,
+					   uint64_t bytes, uint64_t *address)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+	enum kiln_status status;
+
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_reserve++;
+	status = KILNI_FAULT("map_reserve");
+	if (status == KILN_OK)
+		*address = next_address(hw, bytes, MAP_GRANULARITY);
+	pthread_mutex_unlock(&hw->lock);
+	return status;
+}
+
+static void memory_map_unreserve(struct kilni_hw *base, uint64_t address,
+				 uint64_t bytes)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+
+	(void)address;
+	(void)bytes;
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_unreserve++;
+	pthread_mutex_unlock(&hw->lock);
+}
+
+static enum kiln_status memory_map_create(struct kilni_hw *base,
+					  uint64_t bytes, uint64_t *memory)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+	enum kiln_status status;
+
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_create++;
+	status = KILNI_FAULT("map_create");
+	if (status == KILN_OK)
+		status = take(hw, "memory", bytes);
+	if (status == KILN_OK)
+		*memory = ++hw->next_memory;
+	pthread_mutex_unlock(&hw->lock);
+	return status;
+}
+
+static void memory_map_destroy(struct kilni_hw *base, uint64_t memory,
+			       uint64_t bytes)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+
+	(void)memory;
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_destroy++;
+	hw->taken_bytes -= bytes;
+	pthread_mutex_unlock(&hw->lock);
+}
+
+static enum kiln_status memory_map_attach(struct kilni_hw *base,
+					  uint64_t address, uint64_t bytes,
+					  uint64_t memory)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+	enum kiln_status status;
+
+	(void)address;
+	(void)memory;
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_attach++;
+	status = KILNI_FAULT("map_attach");
+	if (status == KILN_OK)
+		hw->attached_bytes += bytes;
+	pthread_mutex_unlock(&hw->lock);
+	return status;
+}
+
+static enum kiln_status memory_map_detach(struct kilni_hw *base,
+					  uint64_t address, uint64_t bytes,
+					  uint64_t memory)
+{
+	struct kilni_null_hw *hw = null_hw(base);
+	enum kiln_status status;
+
+	(void)address;
+	(void)memory;
+	pthread_mutex_lock(&hw->lock);
+	hw->calls.map_detach++;
+	status = KILNI_FAULT("map_detach");
+	if (status == KILN_OK)
+		hw->attached_bytes -= bytes;
+	pthread_mutex_unlock(&hw->lock);
+	return status;
 }
 
 static enum kiln_status memory_write(struct kilni_hw *hw, uint64_t to,
@@ -186,6 +300,12 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
 	.page_free = memory_page_free,
+	.map_reserve = memory_map_reserve,
+	.map_unreserve = memory_map_unreserve,
+	.map_create = memory_map_create,
+	.map_destroy = memory_map_destroy,
+	.map_attach = memory_map_attach,
+	.map_detach = memory_map_detach,
 	.write = memory_write,
 	.read = memory_read,
 };

@@ -33,6 +33,8 @@ struct kiln_pool_info {
 	uint64_t reserved_bytes;
 	uint64_t largest_hole_bytes;  /* largest request it can serve now */
 	uint64_t largest_request_bytes;
+	uint64_t cap_bytes;           /* most it may reserve; 0: no own limit */
+	uint64_t unmapped_pages;      /* addresses kept that hold no memory */
 };
 
 /**

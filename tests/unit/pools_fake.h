@@ -212,7 +212,8 @@ static inline struct kiln_memory_usage usage_of(struct kilni_pools *pools)
 static inline struct kilni_pools *pools_new(struct fake_hw *hw, uint64_t page,
 					    uint64_t cap)
 {
-	struct kilni_pools_config config = { page, cap };
+	struct kilni_pools_config config = { .page_bytes = page,
+					     .cap_bytes = cap };
 	struct kilni_pools *pools = NULL;
 
 	ck_assert_int_eq(kilni_pools_create(&pools, &hw->hw, &fake_stream_ops,

@@ -51,6 +51,14 @@ START_TEST(capabilities_are_wired_slots)
 	ck_assert(d->queue->destroy != kilni_queue_stubs.destroy);
 	ck_assert(d->memory->page_alloc != kilni_memory_stubs.page_alloc);
 	ck_assert(d->memory->page_free != kilni_memory_stubs.page_free);
+#define MAPPED(slot)                                                           \
+	ck_assert((d->memory->slot == kilni_memory_stubs.slot) ==              \
+		  (d->memory->map_reserve == kilni_memory_stubs.map_reserve))
+	MAPPED(map_unreserve);
+	MAPPED(map_create);
+	MAPPED(map_destroy);
+	MAPPED(map_attach);
+	MAPPED(map_detach);
 }
 END_TEST
 

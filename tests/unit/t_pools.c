@@ -220,19 +220,19 @@ END_TEST
 START_TEST(bad_configuration)
 {
 	struct fake_hw hw = fake_hw(GiB);
-	struct kilni_pools_config config = { 0, 4095 };
+	struct kilni_pools_config config = { .cap_bytes = 4095 };
 	struct kilni_pools *pools = NULL;
 
 	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
 					    &config),
 			 KILN_ERR_OPTION);
 	ck_assert_ptr_nonnull(strstr(message(), "4095"));
-	config = (struct kilni_pools_config){ UINT64_MAX, 0 };
+	config = (struct kilni_pools_config){ .page_bytes = UINT64_MAX };
 	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
 					    &config),
 			 KILN_ERR_OPTION);
 	hw.limits.alignment = 48;
-	config = (struct kilni_pools_config){ 0, 0 };
+	config = (struct kilni_pools_config){ .cap_bytes = 0 };
 	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
 					    &config),
 			 KILN_ERR_INTERNAL);
