@@ -33,19 +33,39 @@ struct kilni_entry;
 
 /* ---- driver table ---- */
 
-/* One device that a driver could open. */
+/*
+ * One device of a driver, as the vendor's library tells without a context.
+ * Texts are as they come, cut to what fits; who shows them repairs them.
+ */
 struct kilni_hw_info {
-	char name[64];
-	uint64_t memory_bytes; /* 0 where unknown */
+	char name[128];
+	uint64_t memory_bytes; /* 0 where unknown; of a slice, the slice's */
+	enum kiln_device_kind kind;
+	/*
+	 * Address on the bus in any spelling that kilni_pci_parse reads, of a
+	 * slice its parent's; "" where unknown. No two cards have the same.
+	 */
+	char pci[32];
+	/* "GPU-..." or "MIG-..." of CUDA, else 8-4-4-4-12; "" where unknown.
+	 * Never taken as proof that two devices are one card. */
+	char uuid[64];
+	bool slice;            /* a part of a card (MIG) */
+	unsigned ordinal;      /* the vendor library's own number */
+	char version[64];      /* of the vendor's driver; "" where unknown */
+	/* What the device lacks, so that open() will refuse it; else "". */
+	char refused[256];
 };
 
 #define KILNI_DRIVER_SLOTS(X)                                                  \
-	/* Devices there are; opens nothing. */                                \
-	X(size_t, 0, count, (void))                                        \
-	/* Why there are none; NULL where there are. */                        \
-	X(const char *, "not available", absent, (void))                   \
+	/* Devices there are, those that open() refuses too; opens nothing. */ \
+	X(size_t, 0, count, (void))                                            \
+	/* Why there are none: one line; NULL where there are. */              \
+	X(const char *, "not available", absent, (void))                       \
+	/* The status to fail with for that reason. */                         \
+	X(enum kiln_status, KILN_ERR_NO_DEVICE, absent_status, (void))         \
+	/* Makes no context. */                                                \
 	X(enum kiln_status, KILNI_UNSUPPORTED("describe"), describe,           \
-	  (unsigned index, struct kilni_hw_info *info))         \
+	  (unsigned index, struct kilni_hw_info *info))                        \
 	X(enum kiln_status, KILNI_UNSUPPORTED("open"), open,                   \
 	  (unsigned index, struct kilni_hw **out))
 

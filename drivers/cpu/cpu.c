@@ -78,6 +78,7 @@ static enum kiln_status driver_describe(unsigned index,
 
 	(void)index;
 	memset(info, 0, sizeof(*info));
+	info->kind = KILN_KIND_CPU;
 	read_name(info->name, sizeof(info->name));
 	read_cgroup(&cgroup);
 	info->memory_bytes = kilni_cpu_memory_bytes(cgroup.memory_bytes);
@@ -273,6 +274,7 @@ static const char *driver_absent(void)
 static const struct kilni_driver_ops driver_ops = {
 	.count = driver_count,
 	.absent = driver_absent,
+	.absent_status = kilni_driver_stub_absent_status,
 	.describe = driver_describe,
 	.open = driver_open,
 };

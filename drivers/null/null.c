@@ -285,6 +285,7 @@ static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 static const struct kilni_driver_ops driver_ops = {
 	.count = driver_count,
 	.absent = driver_absent,
+	.absent_status = kilni_driver_stub_absent_status,
 	.describe = driver_describe,
 	.open = driver_open,
 };

@@ -28,6 +28,15 @@ enum kiln_device_type {
 	KILN_DEVICE_ANY = 15
 };
 
+/* What the hardware behind a device is. */
+enum kiln_device_kind {
+	KILN_KIND_OTHER = 0,
+	KILN_KIND_INTEGRATED = 1,
+	KILN_KIND_DISCRETE = 2,
+	KILN_KIND_VIRTUAL = 3,
+	KILN_KIND_CPU = 4     /* the CPU, also where it plays a GPU */
+};
+
 /**
  * kiln_device_open - opens the device that a selector names
  * @out: NULL or a live reference on entry; on success the new reference

@@ -41,7 +41,8 @@ KILN_BEGIN_DECLS
 	X(KILN_ERR_DRIVER, -21, STREAM, "a driver call failed")                \
 	X(KILN_ERR_FORKED, -22, DEVICE, "object inherited through fork")       \
 	X(KILN_ERR_IO, -23, CALL, "input or output failed")                    \
-	X(KILN_ERR_INTERNAL, -24, DEVICE, "internal error")
+	X(KILN_ERR_INTERNAL, -24, DEVICE, "internal error")                    \
+	X(KILN_ERR_DRIVER_TOO_OLD, -25, CALL, "driver is too old")
 
 enum kiln_status {
 #define KILN_STATUS_ENUM_(name, value, scope, text) name = value,
