@@ -168,6 +168,10 @@ struct kiln_stream {
 	struct kilni_stream *slot;   /* likewise */
 };
 
+/* The border check of a stream: a live handle of this process. */
+enum kiln_status kilni_stream_check(const struct kiln_stream *stream,
+				    const char *fn);
+
 /* ---- storage ---- */
 
 enum kilni_storage_flags {

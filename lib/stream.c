@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#define CHECK_STREAM(s) KILNI_TRY(check_stream(s, __func__))
+#define CHECK_STREAM(s) KILNI_TRY(kilni_stream_check(s, __func__))
 
 /* The memory of a handle outlives its references. */
-static enum kiln_status check_stream(const struct kiln_stream *stream,
-				     const char *fn)
+enum kiln_status kilni_stream_check(const struct kiln_stream *stream,
+				    const char *fn)
 {
 	KILNI_TRY(kilni_object_check(stream, &kilni_stream_kind, fn,
 				     "stream"));

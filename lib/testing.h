@@ -2,6 +2,9 @@
 #ifndef KILNI_TESTING_H
 #define KILNI_TESTING_H
 
+#include <stdint.h>
+
+#include <kiln/completion.h>
 #include <kiln/device.h>
 
 /*
@@ -14,5 +17,9 @@
  * 0 and live until then.
  */
 enum kiln_status kilni_test_gate(struct kiln_device *device, const int *gate);
+
+/* Starts an empty ring's counters there, to see them wrap. */
+void kilni_test_completions_start(struct kiln_completions *ring,
+				  uint32_t counter);
 
 #endif

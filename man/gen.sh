@@ -29,12 +29,13 @@ fill()
 	{ gsub(/@DATE@/, date); print }' "$1"
 }
 
-# status.h comes first: its table explains the errors of all pages.
+# The headers, each once. status.h comes first: its table explains the errors
+# of all pages.
+headers=$(awk -F'|' '!/^#/ && !seen[$2]++ { print "include/kiln/" $2 }' \
+	man/families.txt)
+# shellcheck disable=SC2086 # a list of names
 awk -v out="$new" -v date="$date" -v examples=man/examples \
-	-f man/gen.awk man/families.txt include/kiln/status.h \
-	include/kiln/dtype.h include/kiln/device.h include/kiln/stream.h \
-	include/kiln/tensor.h include/kiln/memory.h include/kiln/pool.h \
-	include/kiln/version.h include/kiln/ops.h
+	-f man/gen.awk man/families.txt $headers
 mv "$new/rules.mdoc" "$work/RULES"
 awk -v kind=ops -f man/rows.awk kernels/ops.def >"$work/OPS"
 awk -v kind=options -f man/rows.awk base/options.def >"$work/OPTIONS"

@@ -53,14 +53,16 @@ void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
 			uint64_t last, struct cause cause)
 {
 	struct kilni_sched *sched = stream->sched;
+	bool marked;
 
 	pthread_mutex_lock(&sched->failure);
-	/* Losing a mark would pass off bad data as good. */
-	if (!extend_last(stream, first, last, cause) &&
-	    !add_failure(stream, first, last, cause))
-		__atomic_store_n(&sched->lost, 1, __ATOMIC_RELEASE);
+	marked = extend_last(stream, first, last, cause) ||
+		 add_failure(stream, first, last, cause);
 	__atomic_store_n(&sched->suspect, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&sched->failure);
+	/* Losing a mark would pass off bad data as good. */
+	if (!marked)
+		kilni_sched_note(sched, KILN_ERR_DEVICE_LOST);
 }
 
 /* Under the failure lock. */
@@ -90,8 +92,9 @@ bool kilni_failure_find(const struct kilni_use *use, struct cause *cause)
 	return found;
 }
 
-struct cause kilni_failure_cause(struct kilni_stream *stream,
-				 enum kiln_status status, const char *message)
+struct cause kilni_failure_cause(struct kilni_stream *stream, uint64_t first,
+				 uint64_t last, enum kiln_status status,
+				 const char *message)
 {
 	struct cause cause = { stream, 0 };
 
@@ -99,6 +102,8 @@ struct cause kilni_failure_cause(struct kilni_stream *stream,
 	if (!stream->poisoned) {
 		stream->causes++;
 		stream->status = status;
+		stream->origin_first = first;
+		stream->origin_last = last;
 		stream->reported = false;
 		snprintf(stream->message, sizeof(stream->message), "%s",
 			 message);
@@ -151,6 +156,23 @@ static struct cause last_cause(struct kilni_stream *stream)
 	cause.number = stream->causes;
 	pthread_mutex_unlock(&stream->sched->failure);
 	return cause;
+}
+
+enum kiln_status kilni_failure_outcome(const struct kilni_use *use)
+{
+	enum kiln_status status = KILN_ERR_DEPENDENCY;
+	const struct kilni_stream *stream = use->stream;
+	struct cause cause;
+
+	if (!kilni_failure_find(use, &cause))
+		return KILN_OK;
+	pthread_mutex_lock(&stream->sched->failure);
+	if (cause.stream == stream && cause.number == stream->causes &&
+	    use->seq >= stream->origin_first &&
+	    use->seq <= stream->origin_last)
+		status = stream->status;
+	pthread_mutex_unlock(&stream->sched->failure);
+	return status;
 }
 
 enum kiln_status kilni_failure_report_once(struct kilni_stream *stream)
@@ -223,15 +245,17 @@ void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 		snprintf(message, sizeof(message), "kiln_%s: %s",
 			 kilni_ops[entry->op].name, kiln_status_text(status));
 	kilni_failure_mark(stream, entry->seq, entry->seq,
-			   kilni_failure_cause(stream, status, message));
+			   kilni_failure_cause(stream, entry->seq, entry->seq,
+					       status, message));
 	kilni_sched_note(stream->sched, status);
 }
 
 enum kiln_status kilni_sched_note(struct kilni_sched *sched,
 				  enum kiln_status status)
 {
-	if (status == KILN_ERR_DEVICE_LOST)
-		__atomic_store_n(&sched->lost, 1, __ATOMIC_RELEASE);
+	if (status == KILN_ERR_DEVICE_LOST &&
+	    !__atomic_exchange_n(&sched->lost, 1, __ATOMIC_SEQ_CST))
+		kilni_signals_fire_all(sched);
 	return status;
 }
 

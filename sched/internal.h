@@ -53,6 +53,7 @@ struct kilni_stream {
 	size_t failure_count, failure_capacity;
 	int poisoned;                /* atomic */
 	uint64_t causes;             /* so many there have been */
+	uint64_t origin_first, origin_last; /* what failed of the last one */
 	bool reported;               /* the last one of them */
 	enum kiln_status status;
 	char message[256];
@@ -64,6 +65,9 @@ struct kilni_sched {
 	uint64_t ring_limit;
 	int suspect;                 /* atomic: anything has ever failed */
 	int lost;                    /* atomic */
+
+	pthread_mutex_t signals;     /* of the list */
+	struct kilni_signal *signal; /* armed and not fired */
 
 	pthread_mutex_t slots;
 	struct kilni_stream *stream[STREAMS_MAX];
@@ -133,11 +137,18 @@ void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
 /* Whether the point failed, and of what. */
 bool kilni_failure_find(const struct kilni_use *use, struct cause *cause);
 /*
- * Poisons the stream and gives the number of its cause; while it is poisoned
- * the first one stays.
+ * Poisons the stream and gives the number of its cause, of which first to last
+ * failed; while it is poisoned the first one stays.
  */
-struct cause kilni_failure_cause(struct kilni_stream *stream,
-				 enum kiln_status status, const char *message);
+struct cause kilni_failure_cause(struct kilni_stream *stream, uint64_t first,
+				 uint64_t last, enum kiln_status status,
+				 const char *message);
+/*
+ * What became of a point that has completed: the cause's status where it is
+ * the cause's own, KILN_ERR_DEPENDENCY where it failed of another. Does not
+ * count as a report.
+ */
+enum kiln_status kilni_failure_outcome(const struct kilni_use *use);
 /* Reports the cause where that has not been done; else DEPENDENCY. */
 enum kiln_status kilni_failure_report(struct cause cause);
 /* Reports the stream's last cause where that has not been done; else OK. */
@@ -152,6 +163,10 @@ void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 /* Notes a lost device; returns status. */
 enum kiln_status kilni_sched_note(struct kilni_sched *sched,
 				  enum kiln_status status);
-enum kiln_status kilni_sched_alive(const struct kilni_sched *sched);
+
+/* ---- signal.c ---- */
+
+/* The device is lost: fires what is armed. No lock is held. */
+void kilni_signals_fire_all(struct kilni_sched *sched);
 
 #endif

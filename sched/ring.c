@@ -136,7 +136,8 @@ static enum kiln_status submit_failed(struct kilni_stream *stream,
 	if (kilni_sched_note(sched, status) == KILN_ERR_DEVICE_LOST)
 		return status;
 	kilni_failure_mark(stream, stream->submitted + 1, upto,
-			   kilni_failure_cause(stream, status,
+			   kilni_failure_cause(stream, stream->submitted + 1,
+					       upto, status,
 					       kiln_error_message()));
 	if (queue_ops(stream)->submit(stream->queue, upto) != KILN_OK)
 		return kilni_sched_note(sched, KILN_ERR_DEVICE_LOST);

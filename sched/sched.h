@@ -64,6 +64,7 @@ struct kilni_track {
 	int lock;
 	int busy;                   /* atomic; 0: no writer, no uses */
 	uint32_t count, capacity;
+	uint32_t op;                /* atomic: enum kilni_op that wrote it */
 	struct kilni_use writer;    /* stream NULL: nobody yet */
 	struct kilni_use near[2];   /* uses, until there are more */
 	struct kilni_use *uses;     /* near, or an array of its own */
@@ -112,10 +113,57 @@ void kilni_call_after(struct kilni_track *track,
 enum kiln_status kilni_stream_gate(struct kilni_stream *stream,
 				   const int *gate);
 
+/* ---- signals ---- */
+
+/*
+ * Something to be done once, when a stream has got to a point, or when the
+ * device is lost. Embedded in what it is for.
+ */
+struct kilni_signal {
+	struct kilni_signal *before, *after; /* the device's pending ones */
+	struct kilni_stream *stream;
+	struct kilni_use at;        /* the point; its outcome is the signal's */
+	/*
+	 * Called once, on any thread, without locks of the scheduler, before
+	 * release.
+	 */
+	void (*fire)(struct kilni_signal *signal, enum kiln_status status);
+	/* The scheduler needs it no more. */
+	void (*release)(struct kilni_signal *signal);
+	int fired;                  /* atomic */
+};
+
+/*
+ * Arms the signal behind everything submitted to the stream so far; at is
+ * where the stream then is. fire and release are set by the caller. On failure
+ * neither is called.
+ */
+enum kiln_status kilni_signal_arm(struct kilni_stream *stream,
+				  struct kilni_signal *signal);
+
+/*
+ * Arms it behind the last write of what the track belongs to; where that is
+ * done already fire and release have been called at return.
+ */
+enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
+					struct kilni_sched *sched,
+					struct kilni_signal *signal);
+
+/* Orders what comes next on stream behind the point. */
+enum kiln_status kilni_stream_wait_use(struct kilni_stream *stream,
+				       const struct kilni_use *use);
+
+/* The numbers of the last entry submitted and of the last one completed. */
+uint64_t kilni_stream_position(const struct kilni_stream *stream);
+uint64_t kilni_stream_progress(const struct kilni_stream *stream);
+
 /* ---- waiting ---- */
 
 /* Hands queued work to the driver. KILN_ERR_POISONED, driver errors. */
 enum kiln_status kilni_stream_drain(struct kilni_stream *stream);
+
+/* The same for a poisoned stream too: what it still has may be waited for. */
+enum kiln_status kilni_stream_push(struct kilni_stream *stream);
 
 /* Drains, waits for all, reports the stream's error once. */
 enum kiln_status kilni_stream_finish(struct kilni_stream *stream);
@@ -134,6 +182,9 @@ enum kiln_status kilni_track_wait(struct kilni_track *track);
 /* All streams: drain; drain and wait. */
 enum kiln_status kilni_sched_drain(struct kilni_sched *sched);
 enum kiln_status kilni_sched_finish(struct kilni_sched *sched);
+
+/* KILN_ERR_DEVICE_LOST where the device is lost. */
+enum kiln_status kilni_sched_alive(const struct kilni_sched *sched);
 
 /* Whether the device is lost. */
 bool kilni_sched_lost(const struct kilni_sched *sched);

@@ -153,6 +153,21 @@ bool kilni_stream_is_poisoned(const struct kilni_stream *stream)
 	return __atomic_load_n(&stream->poisoned, __ATOMIC_ACQUIRE);
 }
 
+enum kiln_status kilni_stream_push(struct kilni_stream *stream)
+{
+	return kilni_ring_drain(stream);
+}
+
+uint64_t kilni_stream_position(const struct kilni_stream *stream)
+{
+	return stream_tail(stream);
+}
+
+uint64_t kilni_stream_progress(const struct kilni_stream *stream)
+{
+	return stream_completed(stream);
+}
+
 bool kilni_stream_idle(const struct kilni_stream *stream)
 {
 	return stream_completed(stream) == stream_tail(stream);
@@ -187,16 +202,20 @@ static bool stream_done(void *stream, uint64_t seq)
 	return use_done(&(struct kilni_use){ stream, seq });
 }
 
-static enum kiln_status stream_order(void *context,
-				     const struct kilni_use *use)
+enum kiln_status kilni_stream_wait_use(struct kilni_stream *stream,
+				       const struct kilni_use *use)
 {
-	struct kilni_stream *stream = context;
 	enum kiln_status status;
 
 	pthread_mutex_lock(&stream->append);
 	status = kilni_ring_wait_for(stream, use);
 	pthread_mutex_unlock(&stream->append);
 	return status;
+}
+
+static enum kiln_status stream_order(void *stream, const struct kilni_use *use)
+{
+	return kilni_stream_wait_use(stream, use);
 }
 
 static enum kiln_status stream_wait(const struct kilni_use *use)
@@ -236,6 +255,7 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 	}
 	pthread_mutex_init(&sched->slots, NULL);
 	pthread_mutex_init(&sched->failure, NULL);
+	pthread_mutex_init(&sched->signals, NULL);
 	*out = sched;
 	return KILN_OK;
 }
@@ -297,5 +317,6 @@ void kilni_sched_destroy(struct kilni_sched *sched)
 		destroy_stream(sched->stream[i]);
 	pthread_mutex_destroy(&sched->slots);
 	pthread_mutex_destroy(&sched->failure);
+	pthread_mutex_destroy(&sched->signals);
 	free(sched);
 }

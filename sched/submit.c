@@ -184,6 +184,9 @@ static enum kiln_status note_uses(struct kilni_stream *stream,
 		kilni_spin_lock(&track->lock);
 		status = note_use(track, stream, seq,
 				  job->entry.operand[i].access);
+		if (job->entry.operand[i].access & KILNI_WRITE)
+			__atomic_store_n(&track->op, job->entry.op,
+					 __ATOMIC_RELAXED);
 		kilni_spin_unlock(&track->lock);
 		KILNI_TRY(status);
 	}
@@ -196,8 +199,10 @@ static void note_written(struct kilni_job *job)
 	for (unsigned i = 0; i < job->entry.operands; i++) {
 		struct kilni_track *track = job->track[i];
 
-		if (!(job->entry.operand[i].access & KILNI_WRITE) ||
-		    !is_busy(track))
+		if (!(job->entry.operand[i].access & KILNI_WRITE))
+			continue;
+		__atomic_store_n(&track->op, job->entry.op, __ATOMIC_RELAXED);
+		if (!is_busy(track))
 			continue;
 		kilni_spin_lock(&track->lock);
 		track->writer = (struct kilni_use){ NULL, 0 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "drivers/cpu/fpenv.h"
-#include "drivers/cpu/futex.h"
+#include "base/futex.h"
 
 /*
  * No wake-up is lost: who publishes work does so before he looks at spinning

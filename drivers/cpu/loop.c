@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "drivers/cpu/futex.h"
+#include "base/futex.h"
 
 /*
  * Parallel loops. A helper first counts itself in at inside, then looks at

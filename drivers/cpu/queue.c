@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/cpu/futex.h"
+#include "base/futex.h"
 
 /* Entries that a leader runs before it lets other ready queues have a turn. */
 #define TURN_ENTRIES 64

@@ -3,8 +3,10 @@
 #define KILN_KILN_H
 
 /* The whole public interface. */
+#include <kiln/completion.h>
 #include <kiln/device.h>
 #include <kiln/dtype.h>
+#include <kiln/event.h>
 #include <kiln/export.h>
 #include <kiln/memory.h>
 #include <kiln/ops.h>

@@ -42,7 +42,9 @@ KILN_BEGIN_DECLS
 	X(KILN_ERR_FORKED, -22, DEVICE, "object inherited through fork")       \
 	X(KILN_ERR_IO, -23, CALL, "input or output failed")                    \
 	X(KILN_ERR_INTERNAL, -24, DEVICE, "internal error")                    \
-	X(KILN_ERR_DRIVER_TOO_OLD, -25, CALL, "driver is too old")
+	X(KILN_ERR_DRIVER_TOO_OLD, -25, CALL, "driver is too old")             \
+	X(KILN_ERR_TIMEOUT, -26, CALL, "not done within the time limit")       \
+	X(KILN_ERR_INTERRUPTED, -27, CALL, "waiting was interrupted")
 
 enum kiln_status {
 #define KILN_STATUS_ENUM_(name, value, scope, text) name = value,
