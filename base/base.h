@@ -53,6 +53,14 @@ struct kilni_error_record {
 void kilni_error_save(struct kilni_error_record *copy);
 void kilni_error_restore(const struct kilni_error_record *copy);
 
+/* ---- text ---- */
+
+/*
+ * Copies a text of any origin as UTF-8: each byte that is none becomes U+FFFD.
+ * What does not fit is left out, whole characters only; size is not 0.
+ */
+void kilni_utf8_copy(char *to, size_t size, const char *from);
+
 /* ---- log ---- */
 
 enum kilni_log_level {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/internal.h"
+#include "lib/identity.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -57,111 +56,6 @@ void kilni_device_if_alive(uint64_t id,
 	unlock_registry();
 }
 
-/* ---- drivers and selectors ---- */
-
-static const struct kilni_driver *find_driver(const char *name, size_t length)
-{
-	for (size_t i = 0; kilni_drivers[i]; i++)
-		if (strlen(kilni_drivers[i]->name) == length &&
-		    !strncmp(kilni_drivers[i]->name, name, length))
-			return kilni_drivers[i];
-	return NULL;
-}
-
-static bool is_gpu(const struct kilni_driver *driver)
-{
-	return driver->type == KILN_DEVICE_CUDA ||
-	       driver->type == KILN_DEVICE_VULKAN;
-}
-
-/* A GPU, else the CPU; the null driver only by name. */
-static const struct kilni_driver *choose_driver(void)
-{
-	for (size_t i = 0; kilni_drivers[i]; i++)
-		if (is_gpu(kilni_drivers[i]) &&
-		    kilni_drivers[i]->driver->count())
-			return kilni_drivers[i];
-	return find_driver("cpu", 3);
-}
-
-/* Words that begin a selector, also where the build has no such driver. */
-static bool is_api(const char *name, size_t length)
-{
-	static const char *const apis[] = { "cpu",    "null", "cuda",
-					    "vulkan", "pci",  "uuid" };
-
-	for (size_t i = 0; i < KILNI_COUNTOF(apis); i++)
-		if (strlen(apis[i]) == length &&
-		    !strncmp(apis[i], name, length))
-			return true;
-	return false;
-}
-
-static enum kiln_status refuse_selector(const char *selector)
-{
-	return kilni_fail(KILN_ERR_SELECTOR, 0,
-			  "kiln_device_open: \"%.100s\" is no device selector",
-			  selector);
-}
-
-static enum kiln_status parse_index(const char *selector, const char *text,
-				    unsigned *index)
-{
-	char *end;
-	unsigned long value;
-
-	if (!isdigit((unsigned char)*text) || strlen(text) > 6)
-		return refuse_selector(selector);
-	value = strtoul(text, &end, 10);
-	if (*end)
-		return refuse_selector(selector);
-	*index = (unsigned)value;
-	return KILN_OK;
-}
-
-static enum kiln_status parse_selector(const char *selector,
-				       const struct kilni_driver **driver,
-				       unsigned *index)
-{
-	size_t length = strcspn(selector, ":");
-
-	*index = 0;
-	if (!strcmp(selector, "auto")) {
-		*driver = choose_driver();
-		if (*driver)
-			return KILN_OK;
-		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
-				  "kiln_device_open: \"auto\" finds no device");
-	}
-	if (!is_api(selector, length))
-		return refuse_selector(selector);
-	*driver = find_driver(selector, length);
-	if (!*driver)
-		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
-				  "kiln_device_open: \"%.100s\": this build "
-				  "has no driver for it",
-				  selector);
-	if (!selector[length])
-		return KILN_OK;
-	return parse_index(selector, selector + length + 1, index);
-}
-
-static enum kiln_status check_index(const struct kilni_driver *driver,
-				    unsigned index)
-{
-	const char *absent = driver->driver->absent();
-
-	if (absent)
-		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
-				  "kiln_device_open: %s: %s", driver->name,
-				  absent);
-	if (index < driver->driver->count())
-		return KILN_OK;
-	return kilni_fail(KILN_ERR_NO_DEVICE, 0,
-			  "kiln_device_open: %s:%u: there are %zu", driver->name,
-			  index, driver->driver->count());
-}
-
 /* ---- open and close ---- */
 
 static void default_settings(struct kiln_settings *settings)
@@ -172,10 +66,10 @@ static void default_settings(struct kiln_settings *settings)
 	settings->bool_dtype = KILN_BOOL;
 }
 
-static enum kiln_status create_device(const struct kilni_driver *driver,
-				      unsigned index,
+static enum kiln_status create_device(const struct kilni_place *place,
 				      struct kiln_device **out)
 {
+	const struct kilni_driver *driver = place->driver;
 	struct kiln_device *device = calloc(1, sizeof(*device));
 	enum kiln_status status;
 
@@ -183,7 +77,7 @@ static enum kiln_status create_device(const struct kilni_driver *driver,
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "kiln_device_open: no memory");
 	kilni_object_init(&device->object, &kilni_device_kind);
-	status = driver->driver->open(index, &device->hw);
+	status = driver->driver->open(place->index, &device->hw);
 	if (status != KILN_OK) {
 		free(device);
 		return status;
@@ -195,8 +89,9 @@ static enum kiln_status create_device(const struct kilni_driver *driver,
 		return status;
 	}
 	driver->memory->limits(device->hw, &device->limits);
-	snprintf(device->selector, sizeof(device->selector), "%s:%u",
-		 driver->name, index);
+	device->info = place->info;
+	kilni_selector_print(place, device->selector,
+			     sizeof(device->selector));
 	pthread_mutex_init(&device->lock, NULL);
 	default_settings(&device->settings);
 	*out = device;
@@ -214,16 +109,16 @@ static void close_device(struct kiln_device *device)
 	free(device);
 }
 
-static enum kiln_status open_locked(const struct kilni_driver *driver,
-				    unsigned index, struct kiln_device **out)
+static enum kiln_status open_locked(const struct kilni_place *place,
+				    struct kiln_device **out)
 {
-	struct kiln_device *device = find_open(driver, index);
+	struct kiln_device *device = find_open(place->driver, place->index);
 
 	if (device) {
 		*out = kiln_device_retain(device);
 		return KILN_OK;
 	}
-	KILNI_TRY(create_device(driver, index, &device));
+	KILNI_TRY(create_device(place, &device));
 	device->id = next_id++;
 	device->next = registry;
 	registry = device;
@@ -234,10 +129,9 @@ static enum kiln_status open_locked(const struct kilni_driver *driver,
 enum kiln_status kiln_device_open(struct kiln_device **out,
 				  const char *selector)
 {
-	const struct kilni_driver *driver;
+	struct kilni_place place;
 	struct kiln_device *device, *old;
 	enum kiln_status status;
-	unsigned index;
 
 	if (!out)
 		return kilni_fail(KILN_ERR_INVALID, 0,
@@ -247,11 +141,9 @@ enum kiln_status kiln_device_open(struct kiln_device **out,
 	KILNI_TRY(kilni_fault_from_environment());
 	if (!selector)
 		selector = kilni_option_text(KILNI_OPT_DEVICE);
-	KILNI_TRY(parse_selector(selector ? selector : "auto", &driver,
-				 &index));
-	KILNI_TRY(check_index(driver, index));
+	KILNI_TRY(kilni_selector_find(selector ? selector : "auto", &place));
 	lock_registry();
-	status = open_locked(driver, index, &device);
+	status = open_locked(&place, &device);
 	unlock_registry();
 	if (status != KILN_OK)
 		return status;
@@ -349,70 +241,6 @@ bool kiln_device_supports_dtype(const struct kiln_device *device,
 	unsigned needed = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
 
 	return (kiln_device_dtype_usage(device, dtype) & needed) == needed;
-}
-
-/* ---- listing ---- */
-
-size_t kiln_device_count(unsigned types)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; kilni_drivers[i]; i++)
-		if (kilni_drivers[i]->type & types)
-			count += kilni_drivers[i]->driver->count();
-	return count;
-}
-
-static enum kiln_status fill_info(const struct kilni_driver *driver,
-				  unsigned index,
-				  struct kiln_device_info *info)
-{
-	struct kilni_hw_info hw = { .memory_bytes = 0 };
-
-	if (info->struct_size != sizeof(*info))
-		return kilni_fail(KILN_ERR_INVALID, 0,
-				  "kiln_device_enumerate: struct_size %zu is "
-				  "unknown",
-				  info->struct_size);
-	KILNI_TRY(driver->driver->describe(index, &hw));
-	info->type = driver->type;
-	info->index = index;
-	info->memory_bytes = hw.memory_bytes;
-	snprintf(info->selector, sizeof(info->selector), "%s:%u", driver->name,
-		 index);
-	snprintf(info->name, sizeof(info->name), "%s", hw.name);
-	return KILN_OK;
-}
-
-enum kiln_status kiln_device_enumerate(unsigned types,
-				       struct kiln_device_info *infos,
-				       size_t *count)
-{
-	size_t capacity, found = 0;
-
-	if (!count)
-		return kilni_fail(KILN_ERR_INVALID, 0,
-				  "kiln_device_enumerate: count is NULL");
-	capacity = infos ? *count : 0;
-	for (size_t i = 0; kilni_drivers[i]; i++) {
-		const struct kilni_driver *driver = kilni_drivers[i];
-
-		if (!(driver->type & types))
-			continue;
-		for (unsigned n = 0; n < driver->driver->count(); n++, found++)
-			if (found < capacity)
-				KILNI_TRY(fill_info(driver, n, &infos[found]));
-	}
-	*count = found;
-	return KILN_OK;
-}
-
-const char *kiln_device_absent(enum kiln_device_type type)
-{
-	for (size_t i = 0; kilni_drivers[i]; i++)
-		if (kilni_drivers[i]->type == type)
-			return kilni_drivers[i]->driver->absent();
-	return "this build has no such driver";
 }
 
 /* ---- work ---- */

@@ -81,6 +81,7 @@ struct kiln_device {
 	struct kilni_sched *sched;
 	struct kilni_memory_limits limits;
 	char selector[64];
+	struct kilni_hw_info info;   /* what the driver said of it */
 
 	pthread_mutex_t lock;        /* of what follows */
 	struct kiln_settings settings;

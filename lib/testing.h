@@ -22,4 +22,11 @@ enum kiln_status kilni_test_gate(struct kiln_device *device, const int *gate);
 void kilni_test_completions_start(struct kiln_completions *ring,
 				  uint32_t counter);
 
+/*
+ * Drivers to go by in place of the registered ones, NULL at the end; NULL
+ * brings those back. No device is open.
+ */
+struct kilni_driver;
+void kilni_test_drivers(const struct kilni_driver *const *drivers);
+
 #endif

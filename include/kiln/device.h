@@ -40,14 +40,19 @@ enum kiln_device_kind {
 /**
  * kiln_device_open - opens the device that a selector names
  * @out: NULL or a live reference on entry; on success the new reference
- * @selector: "auto", "cpu", "null"; NULL takes KILN_DEVICE from the
- *            environment, or "auto" where that is unset
+ * @selector: "auto", "cpu", "vulkan:discrete:0", ... as in kiln(7); NULL takes
+ *            KILN_DEVICE from the environment, or "auto" where that is unset
  *
- * "auto" prefers a GPU and falls back to the CPU. A selector that names an API
- * never falls back to another.
+ * "auto" prefers a real GPU and falls back to the CPU, never to a GPU in
+ * software. A selector that names an API never falls back to another. "auto"
+ * on the CPU where only a permission keeps a card away logs one warning.
  *
- * KILN_ERR_SELECTOR: the text is not a selector. KILN_ERR_NO_DEVICE: there is
- * no such device; the message says why. KILN_ERR_OPTION: a KILN_ variable of
+ * KILN_ERR_SELECTOR: the text is not a selector, the message names the part
+ * that is wrong; or more than one device's UUID begins so.
+ * KILN_ERR_NO_DEVICE: there is no such device; the message says why.
+ * KILN_ERR_DRIVER_TOO_OLD: the vendor's driver; the message has both versions.
+ * KILN_ERR_UNSUPPORTED: the device lacks what the message lists.
+ * KILN_ERR_OPTION: a KILN_ variable of
  * the environment is malformed; the message quotes it. KILN_ERR_LIMIT: too
  * many streams. KILN_ERR_NO_MEMORY.
  *
@@ -90,7 +95,8 @@ KILN_API bool kiln_device_equal(const struct kiln_device *a,
  * kiln_device_count - number of devices of the given types
  * @types: bits of enum kiln_device_type
  *
- * Opens nothing. Cannot fail.
+ * Those that would not open count too. Asks the vendors' libraries, so that a
+ * fork afterwards is not safe; opens nothing. Cannot fail.
  */
 KILN_API size_t kiln_device_count(unsigned types);
 
@@ -100,8 +106,12 @@ struct kiln_device_info {
 	enum kiln_device_type type;
 	unsigned index;              /* among the devices of its type */
 	char selector[64];           /* opens it */
-	char name[64];
+	char name[128];              /* UTF-8 */
 	uint64_t memory_bytes;       /* 0 where unknown */
+	enum kiln_device_kind kind;
+	char pci[32];                /* of its card; "" where unknown */
+	char uuid[64];               /* "" where unknown */
+	char refused[256];           /* why it does not open; "" */
 };
 
 /**
@@ -110,7 +120,8 @@ struct kiln_device_info {
  * @infos: array of *count elements, each with struct_size set, or NULL
  * @count: in: capacity; out: number of devices of those types
  *
- * Fills at most the given capacity; with infos NULL it only counts.
+ * Fills at most the given capacity; with infos NULL it only counts. Asks the
+ * vendors' libraries, so that a fork afterwards is not safe.
  * KILN_ERR_INVALID: count is NULL or a struct_size is unknown.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status

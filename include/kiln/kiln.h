@@ -10,6 +10,7 @@
 #include <kiln/export.h>
 #include <kiln/memory.h>
 #include <kiln/ops.h>
+#include <kiln/physical.h>
 #include <kiln/pool.h>
 #include <kiln/status.h>
 #include <kiln/stream.h>

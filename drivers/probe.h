@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_DRIVERS_PROBE_H
+#define KILNI_DRIVERS_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "drivers/pci.h"
+
+/*
+ * Which cards there are by what the kernel tells, and whether this process may
+ * use them. Reads files and nothing else: no vendor library, no device node is
+ * opened, so that a fork afterwards is safe. KILN_SYSFS_ROOT stands for "/".
+ */
+
+#define KILNI_VENDOR_NVIDIA 0x10de
+
+struct kilni_card {
+	struct kilni_pci pci;
+	uint16_t vendor, device;  /* PCI ids */
+	uint32_t class_code;      /* base class, subclass, interface */
+	int numa_node;            /* -1: unknown */
+	char cpus[128];           /* near ones, "0-7,16-23"; "" unknown */
+	char name[128];           /* by the kernel driver or the PCI ids */
+	char uuid[64];            /* by the kernel driver; "" unknown */
+	char kernel_driver[32];   /* "" where none is bound */
+	char link[64];            /* "32.0 GT/s PCIe x16"; "" unknown */
+	uint64_t memory_bytes;    /* 0 unknown */
+	char node[64];            /* what a program opens; "" where none */
+	bool no_permission;       /* on node */
+	char reason[192];         /* why nothing can use it; "" */
+};
+
+/*
+ * Display controllers and accelerators, by address. *cards is freed with
+ * free(). No PCI bus is no error: there are none. KILN_ERR_NO_MEMORY.
+ */
+enum kiln_status kilni_probe_cards(struct kilni_card **cards, size_t *count);
+
+/* ---- CUDA_VISIBLE_DEVICES ---- */
+
+/*
+ * Reads it by CUDA's rules, against the identities of the cards in the order
+ * of CUDA's own numbers. Entries are separated by commas; the first that is
+ * invalid ends the list, one that names a card for the second time empties it:
+ *
+ *	number    a card; text after the digits is ignored
+ *	GPU-...   a card by its UUID, or by a beginning that only one has
+ *	MIG-...   a slice; MIG-GPU-<uuid>/<gi>/<ci> names the card too
+ *
+ * order gets at most count places: the cards that are visible, in order; a
+ * slice whose card is not named by its text is KILNI_VISIBLE_SLICE. NULL text
+ * shows all. A list is of UUIDs or of numbers, as its first entry is.
+ */
+#define KILNI_VISIBLE_SLICE (-1)
+size_t kilni_visible_cards(const char *text, const char *const *uuids,
+			   size_t count, int *order);
+
+#endif
