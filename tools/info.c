@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln info - version, build, drivers, devices, options */
-#include "tools/tool.h"
+/* kiln info - version, build, drivers, cards, devices, options */
+#include "tools/info.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,12 +45,22 @@ static const struct kind kinds[] = {
 
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-static const char *kind_name(enum kiln_device_type type)
+const char *info_type_name(enum kiln_device_type type)
 {
 	for (size_t i = 0; i < KIND_COUNT; i++)
 		if (kinds[i].type == type)
 			return kinds[i].name;
 	return "unknown";
+}
+
+json_t *info_text(const char *text)
+{
+	return text && *text ? tool_text(text) : json_null();
+}
+
+json_t *info_bytes(uint64_t bytes)
+{
+	return bytes ? json_integer((json_int_t)bytes) : json_null();
 }
 
 /* ---- Build and environment ---- */
@@ -222,7 +232,7 @@ static json_t *describe_open(const struct kiln_device *device)
 	json_object_set_new(object, "selector",
 			    tool_text(kiln_device_selector(device)));
 	json_object_set_new(object, "type",
-			    json_string(kind_name(kiln_device_type(device))));
+			    json_string(info_type_name(kiln_device_type(device))));
 	json_object_set_new(object, "name",
 			    tool_text(kiln_device_name(device)));
 	add_opened(object, device);
@@ -234,22 +244,40 @@ static json_t *describe_row(const struct kiln_device_info *info)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "selector", tool_text(info->selector));
-	json_object_set_new(object, "type", json_string(kind_name(info->type)));
-	json_object_set_new(object, "name", tool_text(info->name));
+	json_object_set_new(object, "type", json_string(info_type_name(info->type)));
+	json_object_set_new(object, "name", info_text(info->name));
+	json_object_set_new(object, "kind",
+			    json_string(kiln_device_kind_name(info->kind)));
+	json_object_set_new(object, "pci", info_text(info->pci));
+	json_object_set_new(object, "uuid", info_text(info->uuid));
 	json_object_set_new(object, "memory_bytes",
-			    info->memory_bytes
-				    ? json_integer(
-					      (json_int_t)info->memory_bytes)
-				    : json_null());
+			    info_bytes(info->memory_bytes));
+	json_object_set_new(object, "refused", info_text(info->refused));
 	return object;
 }
 
-/* A listed device; one that does not open says why. */
+/* Whether to open a device costs nothing that others would miss. */
+static bool is_free_to_open(enum kiln_device_type type)
+{
+	return type == KILN_DEVICE_CPU || type == KILN_DEVICE_NULL;
+}
+
+/*
+ * A listed device; one that does not open says why. A GPU is not opened: on a
+ * machine that many share each context takes memory of the card.
+ */
 static json_t *describe_listed(const struct kiln_device_info *info, int *code)
 {
 	struct kiln_device *device = NULL;
 	json_t *object = describe_row(info);
 
+	if (!is_free_to_open(info->type)) {
+		json_object_set_new(object, "setup", json_null());
+		json_object_set_new(object, "not_opened",
+				    json_string("--device opens it, and tells "
+						"what it can do"));
+		return object;
+	}
 	if (kiln_device_open(&device, info->selector)) {
 		json_object_set_new(object, "error",
 				    tool_text(kiln_error_message()));
@@ -297,17 +325,54 @@ static json_t *describe_one(const char *selector, int *code)
 
 /* ---- The command ---- */
 
-static json_t *describe(json_t *devices)
+static json_t *describe(json_t *cards, json_t *devices)
 {
 	json_t *all = json_object();
 
 	json_object_set_new(all, "version", tool_text(kiln_version_string()));
 	json_object_set_new(all, "build", describe_build());
 	json_object_set_new(all, "drivers", describe_drivers());
+	if (cards)
+		json_object_set_new(all, "cards", cards);
 	json_object_set_new(all, "devices", devices);
 	json_object_set_new(all, "options", describe_options());
 	json_object_set_new(all, "reproducibility", describe_reproducibility());
 	return all;
+}
+
+/* For people: what is not known is left out. */
+static void drop_nulls(json_t *value)
+{
+	const char *name;
+	json_t *entry;
+	void *next;
+	size_t i;
+
+	json_array_foreach(value, i, entry)
+		drop_nulls(entry);
+	json_object_foreach_safe(value, next, name, entry)
+	{
+		if (json_is_null(entry))
+			json_object_del(value, name);
+		else
+			drop_nulls(entry);
+	}
+}
+
+/* Cards and devices of the machine; NULL after a complaint. */
+static json_t *describe_machine(int *code)
+{
+	struct kiln_physical *listing = NULL;
+	enum kiln_status status = kiln_physical_survey(&listing);
+	json_t *cards;
+
+	if (status) {
+		*code = tool_error(status);
+		return NULL;
+	}
+	cards = info_cards(listing, code);
+	kiln_physical_release(listing);
+	return describe(cards, describe_list(code));
 }
 
 static int run(int argc, char **argv)
@@ -324,11 +389,16 @@ static int run(int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	code = EXIT_SUCCESS;
-	devices = options.device ? describe_one(options.device, &code)
-				 : describe_list(&code);
-	if (!devices)
+	if (options.device) {
+		devices = describe_one(options.device, &code);
+		all = devices ? describe(NULL, devices) : NULL;
+	} else {
+		all = describe_machine(&code);
+	}
+	if (!all)
 		return code;
-	all = describe(devices);
+	if (!options.json)
+		drop_nulls(all);
 	if (tool_print(all, options.json))
 		code = EXIT_FAILURE;
 	json_decref(all);
@@ -339,8 +409,9 @@ const struct tool_command tool_info = {
 	.name = "info",
 	.run = run,
 	.usage = "info [--device SELECTOR] [--json]",
-	.summary = "version, build, drivers, devices and options in force",
-	.options = "  --device SELECTOR  only this device\n"
+	.summary = "version, build, drivers, cards, devices and options in "
+		   "force",
+	.options = "  --device SELECTOR  only this device, opened\n"
 		   "  --json             as JSON\n"
 		   "  --help, --version\n",
 };

@@ -217,6 +217,16 @@ static inline void fakes_begin(void)
 	kilni_test_drivers(drivers);
 }
 
+/* No other driver: whatever is told is of the machine that is described. */
+static inline void fakes_alone(void)
+{
+	static const struct kilni_driver *const drivers[] = {
+		&fake_cuda.driver, &fake_vulkan.driver, NULL
+	};
+
+	kilni_test_drivers(drivers);
+}
+
 /* A new device of a fake driver. */
 static inline struct kilni_hw_info *fake_add(struct fake *fake,
 					     const char *name,

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kiln info on machines that are not here. */
+#include "tests/unit/cards.h"
+#include "tests/unit/sanitized.h"
+#include "tools/info.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <locale.h>
+#include <sys/wait.h>
+#include <wchar.h>
+
+/* What the table of subcommands has beside. */
+const struct tool_command tool_bench;
+
+static char *output; /* of the last run */
+
+static void setup(void)
+{
+	cards_begin();
+	fakes_alone();
+}
+
+static void teardown(void)
+{
+	free(output);
+	output = NULL;
+	machine_end();
+}
+
+/* ---- running it ---- */
+
+/* Whole file, with a 0 behind it. */
+static char *read_all(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char *text;
+	long size;
+
+	ck_assert_msg(file != NULL, "%s", path);
+	fseek(file, 0, SEEK_END);
+	size = ftell(file);
+	rewind(file);
+	text = calloc(1, (size_t)size + 1);
+	ck_assert_ptr_nonnull(text);
+	ck_assert_uint_eq(fread(text, 1, (size_t)size, file), (size_t)size);
+	fclose(file);
+	return text;
+}
+
+/* kiln info with an argument or none, its stdout in a file. */
+static int run_into(const char *path, const char *argument)
+{
+	char name[] = "info", copy[64] = "";
+	char *argv[3] = { name, argument ? copy : NULL, NULL };
+	int saved = dup(STDOUT_FILENO), code;
+	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+	ck_assert_int_ge(file, 0);
+	snprintf(copy, sizeof(copy), "%s", argument ? argument : "");
+	fflush(stdout);
+	dup2(file, STDOUT_FILENO);
+	close(file);
+	optind = 0;
+	code = tool_finish(tool_info.run(argument ? 2 : 1, argv));
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	return code;
+}
+
+static int run(const char *argument)
+{
+	char path[128];
+	int code;
+
+	snprintf(path, sizeof(path), "%s/out", machine_root);
+	code = run_into(path, argument);
+	free(output);
+	output = read_all(path);
+	return code;
+}
+
+static json_t *parse(const char *text)
+{
+	json_error_t error;
+	json_t *value = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+
+	ck_assert_msg(value != NULL, "line %d: %s", error.line, error.text);
+	return value;
+}
+
+/* The cards that it tells of are those of tests/machines/NAME.json. */
+static void expect_cards(const char *name)
+{
+	const char *top = getenv("srcdir");
+	char path[512], *golden;
+	json_t *all = parse(output), *expected;
+	const json_t *cards = json_object_get(all, "cards");
+
+	snprintf(path, sizeof(path), "%s/tests/machines/%s.json",
+		 top ? top : ".", name);
+	golden = read_all(path);
+	expected = parse(golden);
+	if (!json_equal(cards, expected)) {
+		char *came = json_dumps(cards, JSON_INDENT(1));
+
+		ck_abort_msg("%s.json differs, came: %s", name, came);
+	}
+	json_decref(expected);
+	json_decref(all);
+	free(golden);
+}
+
+/* ---- machines ---- */
+
+START_TEST(p16_two_cards)
+{
+	machine_add("two");
+	add_two(true);
+	fake_add(&fake_vulkan, "Fast Card", KILN_KIND_DISCRETE,
+		 "0000:82:00.0", "aaaaaaaa-0000-0000-0000-000000000082");
+	strcpy(fake_vulkan.device[0].version, "535.1");
+	fake_add(&fake_vulkan, "llvmpipe", KILN_KIND_CPU, "", "");
+	ck_assert_int_eq(run("--json"), 0);
+	expect_cards("two");
+	ck_assert_uint_eq(fake_contexts(&fake_cuda), 0); /* P44 */
+	ck_assert_uint_eq(fake_contexts(&fake_vulkan), 0);
+}
+END_TEST
+
+START_TEST(p16_side_by_side)
+{
+	const char *at;
+
+	machine_add("two");
+	add_two(true);
+	ck_assert_int_eq(run(NULL), 0);
+	at = strstr(output, "  pci              0000:03:00.0\n");
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, "    selector       cuda:1\n");
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, "    index          1\n");
+	ck_assert_ptr_nonnull(at);
+	ck_assert_ptr_nonnull(strstr(at, "    uuid           " SLOW "\n"));
+}
+END_TEST
+
+START_TEST(p17_slices)
+{
+	struct kilni_hw_info *info;
+
+	machine_add("four");
+	setenv("CUDA_VISIBLE_DEVICES", "MIG-11111111", 1);
+	info = fake_add(&fake_cuda, "Card MIG 1g.10gb", KILN_KIND_DISCRETE,
+			"0000:3B:00.0",
+			"MIG-11111111-0000-0000-0000-000000000001");
+	info->slice = true;
+	info->memory_bytes = (uint64_t)10 << 30;
+	fake_vulkan.absent = "libvulkan.so.1: no such file";
+	ck_assert_int_eq(run("--json"), 0);
+	expect_cards("slices");
+}
+END_TEST
+
+START_TEST(p18_unknown_is_marked)
+{
+	fake_add(&fake_vulkan, "Card", KILN_KIND_DISCRETE, "", "");
+	ck_assert_int_eq(run(NULL), 0);
+	ck_assert_ptr_nonnull(strstr(output, "alone            PCI unknown"));
+}
+END_TEST
+
+START_TEST(p20_without_libraries)
+{
+	machine_add("two");
+	fake_cuda.absent = "driver 11.0 is too old, 12.0 is needed";
+	fake_vulkan.absent = "libvulkan.so.1: no such file";
+	ck_assert_int_eq(run("--json"), 0);
+	expect_cards("absent");
+	ck_assert_ptr_nonnull(strstr(output, fake_cuda.absent));
+}
+END_TEST
+
+START_TEST(no_card_at_all)
+{
+	json_t *all;
+
+	ck_assert_int_eq(run("--json"), 0);
+	all = parse(output);
+	ck_assert_uint_eq(json_array_size(json_object_get(all, "cards")), 0);
+	json_decref(all);
+}
+END_TEST
+
+START_TEST(p19_exit_status)
+{
+	char line[64];
+	int status;
+	pid_t child;
+
+	snprintf(line, sizeof(line), "render:x:%u:", (unsigned)getegid());
+	machine_put("/etc/group", line);
+	machine_add("amd");
+	machine_mode("/dev/dri/renderD129", 0);
+	ck_assert(!chmod(machine_root, 0777));
+	fflush(NULL);
+	child = fork();
+	if (!child) {
+		if (!geteuid() && (setgroups(0, NULL) || setgid(65534) ||
+				   setuid(65534)))
+			_exit(77);
+		if (run("--json") != INFO_NO_PERMISSION)
+			_exit(1);
+		expect_cards("closed");
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	/* Opened to this user, the same machine is in order. */
+	machine_mode("/dev/dri/renderD129", 0666);
+	ck_assert_int_eq(run("--json"), 0);
+}
+END_TEST
+
+/* ---- texts ---- */
+
+/* Nothing raw that JSON forbids, and UTF-8 as the C library reads it. */
+static void expect_clean(const char *text)
+{
+	ck_assert_ptr_nonnull(setlocale(LC_ALL, "C.UTF-8"));
+	ck_assert_int_ne(mbstowcs(NULL, text, 0), (size_t)-1);
+	for (; *text; text++)
+		ck_assert((unsigned char)*text >= ' ' || *text == '\n');
+	setlocale(LC_ALL, "C");
+}
+
+START_TEST(p43_strict_json)
+{
+	static const char odd[] = "a\"b\n\x01\xc3\xa9";
+	struct kilni_hw_info *info;
+	json_t *all, *card, *device;
+
+	fake_add(&fake_cuda, odd, KILN_KIND_DISCRETE, "01:00.0", odd);
+	fake_add(&fake_cuda, "\xff", KILN_KIND_DISCRETE, "02:00.0", "\xff");
+	strcpy(fake_cuda.device[1].refused, "\xff\n\"");
+	strcpy(fake_cuda.device[1].version, "\x7f\xc0\x80");
+	/* As long as a driver can make it; the last byte begins a character. */
+	info = fake_add(&fake_cuda, "", KILN_KIND_DISCRETE, "03:00.0", "");
+	memset(info->name, 'n', sizeof(info->name) - 1);
+	info->name[sizeof(info->name) - 2] = '\xc3';
+	setenv("KILN_ODD", "\xff\x01\"", 1);
+	ck_assert_int_eq(run("--json"), 0);
+	expect_clean(output);
+	all = parse(output);
+	card = json_array_get(json_object_get(all, "cards"), 0);
+	device = json_array_get(json_object_get(card, "devices"), 0);
+	ck_assert_str_eq(json_string_value(json_object_get(card, "name")),
+			 odd);
+	ck_assert_str_eq(json_string_value(json_object_get(device, "uuid")),
+			 odd);
+	card = json_array_get(json_object_get(all, "cards"), 1);
+	ck_assert_str_eq(json_string_value(json_object_get(card, "name")),
+			 "\xef\xbf\xbd");
+	card = json_array_get(json_object_get(all, "cards"), 2);
+	ck_assert_uint_eq(
+		strlen(json_string_value(json_object_get(card, "name"))),
+		sizeof(info->name) - 2 + 3);
+	json_decref(all);
+	/* No raw control characters for a terminal either. */
+	ck_assert_int_eq(run(NULL), 0);
+	expect_clean(output);
+}
+END_TEST
+
+START_TEST(p43_full_disk)
+{
+	if (access("/dev/full", W_OK)) {
+		printf("skipped: /dev/full is not here\n");
+		return;
+	}
+	ck_assert_int_eq(run_into("/dev/full", "--json"), EXIT_FAILURE);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("info");
+	TCase *tcase = tcase_create("machines");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, p16_two_cards);
+	tcase_add_test(tcase, p16_side_by_side);
+	tcase_add_test(tcase, p17_slices);
+	tcase_add_test(tcase, p18_unknown_is_marked);
+	tcase_add_test(tcase, p20_without_libraries);
+	tcase_add_test(tcase, no_card_at_all);
+	tcase_add_test(tcase, p43_strict_json);
+	tcase_add_test(tcase, p43_full_disk);
+	if (!SANITIZED)
+		tcase_add_test(tcase, p19_exit_status);
+	suite_add_tcase(suite, tcase);
+	return run_suite(suite);
+}
