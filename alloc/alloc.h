@@ -153,6 +153,15 @@ struct kilni_pools_calls {
 void kilni_pools_calls(struct kilni_pools *pools,
 		       struct kilni_pools_calls *calls);
 
+/*
+ * Publishes the pools for other processes from now on. What cannot be is told
+ * once by the log; the pools do not depend on it.
+ */
+void kilni_pools_publish_start(struct kilni_pools *pools);
+
+/* Publishes the present state if it is time; where work has been waited for. */
+void kilni_pools_publish(struct kilni_pools *pools);
+
 /* Walks everything and compares with the accounting; for tests. */
 bool kilni_pools_verify(struct kilni_pools *pools);
 

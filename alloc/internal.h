@@ -152,6 +152,7 @@ struct kilni_pools {
 	unsigned returned_next;
 	uint64_t driver_calls;
 	uint64_t zero_allocations;
+	struct kilni_publication *publication; /* NULL: not published */
 	struct kilni_block zero;   /* stands for slices of zero bytes */
 
 	struct kilni_block *spare;
@@ -289,6 +290,10 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 
 /* Requested bytes and padding of all live slices. */
 uint64_t kilni_pools_used(const struct kilni_pools *pools);
+
+/* Fills all but struct_size. */
+void kilni_pools_count(const struct kilni_pools *pools,
+		       struct kiln_memory_usage *usage);
 
 /* Records why a request failed. */
 enum kiln_status kilni_pools_explain(struct kilni_pools *pools,

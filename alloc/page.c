@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "alloc/poison.h"
+#include "alloc/publish.h"
 
 /*
  * When pages go back. Let the recent peak be the highest sum of live bytes in
@@ -217,6 +218,7 @@ void kilni_pools_tick(struct kilni_pools *pools)
 	if (pools->clock >= pools->window_end)
 		next_window(pools);
 	return_surplus(pools, allowance(pools, 0), pools->idle_limit);
+	kilni_pools_publish_locked(pools);
 }
 
 /* ---- taking ---- */

@@ -5,6 +5,7 @@
 
 #include "alloc/internal.h"
 #include "alloc/poison.h"
+#include "alloc/publish.h"
 
 /* Blocks of a bin looked at for one that needs no event. */
 #define BIN_SCAN 8
@@ -158,6 +159,7 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 
 void kilni_pools_destroy(struct kilni_pools *pools)
 {
+	kilni_pools_publish_stop(pools);
 	kilni_pages_free_all(pools);
 	destroy(pools);
 }
@@ -300,6 +302,7 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 	struct kilni_request request = { .stream = stream, .bytes = bytes };
 	enum kiln_status status = KILN_OK;
 	struct kilni_block *block;
+	uint64_t calls;
 
 	if (KILNI_UNLIKELY(!bytes))
 		return hand_out_nothing(pools, out);
@@ -311,6 +314,7 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 	request.size = kilni_align_up(bytes, pools->unit);
 	request.pool = route(pools, request.size, persistent);
 	pthread_mutex_lock(&pools->lock);
+	calls = pools->driver_calls;
 	if (KILNI_UNLIKELY(++pools->clock >= pools->next_tick))
 		kilni_pools_tick(pools);
 	block = take_kept(pools, request.pool, stream, request.size);
@@ -318,6 +322,8 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 		status = take_slowly(pools, &request, &block);
 	if (KILNI_LIKELY(status == KILN_OK))
 		hand_out(pools, block, bytes, out);
+	if (KILNI_UNLIKELY(calls != pools->driver_calls))
+		kilni_pools_publish_locked(pools);
 	pthread_mutex_unlock(&pools->lock);
 	return status;
 }
@@ -398,6 +404,7 @@ enum kiln_status kilni_pools_trim(struct kilni_pools *pools,
 	pthread_mutex_lock(&pools->lock);
 	kilni_pools_flush(pools);
 	kilni_pages_return(pools, target_bytes);
+	kilni_pools_publish_locked(pools);
 	pthread_mutex_unlock(&pools->lock);
 	return KILN_OK;
 }

@@ -26,14 +26,12 @@ uint64_t kilni_pools_used(const struct kilni_pools *pools)
 	return used;
 }
 
-void kilni_pools_usage(struct kilni_pools *pools,
+void kilni_pools_count(const struct kilni_pools *pools,
 		       struct kiln_memory_usage *usage)
 {
-	uint64_t used;
+	uint64_t used = kilni_pools_used(pools);
 	unsigned i;
 
-	pthread_mutex_lock(&pools->lock);
-	used = kilni_pools_used(pools);
 	usage->allocations = pools->zero_allocations;
 	for (i = 0; i < kilni_pool_count(pools); i++)
 		usage->allocations += pools->pool[i].allocations;
@@ -45,6 +43,13 @@ void kilni_pools_usage(struct kilni_pools *pools,
 					       pools->window_peak);
 	usage->peak_reserved_bytes = pools->peak_reserved;
 	usage->driver_calls = pools->driver_calls;
+}
+
+void kilni_pools_usage(struct kilni_pools *pools,
+		       struct kiln_memory_usage *usage)
+{
+	pthread_mutex_lock(&pools->lock);
+	kilni_pools_count(pools, usage);
 	pthread_mutex_unlock(&pools->lock);
 }
 

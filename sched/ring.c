@@ -222,6 +222,8 @@ enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq)
 	status = kilni_ring_drain(stream);
 	if (status == KILN_ERR_DEVICE_LOST)
 		return status;
+	/* Before the wait: it costs nothing where there is work to wait for. */
+	kilni_pools_publish(stream->sched->pools);
 	return kilni_sched_note(stream->sched,
 				queue_ops(stream)->wait(stream->queue, seq));
 }

@@ -184,6 +184,7 @@ enum kiln_status kilni_stream_finish(struct kilni_stream *stream)
 {
 	KILNI_TRY(kilni_sched_alive(stream->sched));
 	KILNI_TRY(kilni_ring_wait(stream, stream_tail(stream)));
+	kilni_pools_publish(stream->sched->pools);
 	return kilni_failure_report_once(stream);
 }
 
@@ -253,6 +254,7 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 		free(sched);
 		return status;
 	}
+	kilni_pools_publish_start(sched->pools);
 	pthread_mutex_init(&sched->slots, NULL);
 	pthread_mutex_init(&sched->failure, NULL);
 	pthread_mutex_init(&sched->signals, NULL);

@@ -16,5 +16,6 @@
 #include <kiln/stream.h>
 #include <kiln/tensor.h>
 #include <kiln/version.h>
+#include <kiln/view.h>
 
 #endif

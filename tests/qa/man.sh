@@ -95,7 +95,7 @@ examples()
 	for file in "$work"/example*.c; do
 		[ -e "$file" ] || continue
 		# Shell commands are no C.
-		if grep -q '^[$#] ' "$file" && ! grep -q '#include' "$file"
+		if grep -q '^[$#] \|^#!' "$file" && ! grep -q '#include' "$file"
 		then
 			rm "$file"
 		elif ! grep -q '^[a-z].*[a-z_]*(.*' "$file" ||
