@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kiln - what the library finds on this machine, and how fast it is */
+/* kiln - what the library finds here, how fast it is, and its memory */
 #include "tools/tool.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 static const struct tool_command *const commands[] = {
 	&tool_info,
 	&tool_bench,
+	&tool_pool,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

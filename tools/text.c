@@ -48,14 +48,22 @@ static void repair(char *to, const char *text)
 	*to = '\0';
 }
 
-json_t *tool_text(const char *text)
+char *tool_clean(const char *text)
 {
 	char *clean = malloc(3 * strlen(text) + 1);
+
+	if (clean)
+		repair(clean, text);
+	return clean;
+}
+
+json_t *tool_text(const char *text)
+{
+	char *clean = tool_clean(text);
 	json_t *value;
 
 	if (!clean)
 		return NULL;
-	repair(clean, text);
 	value = json_string(clean);
 	free(clean);
 	return value;

@@ -20,7 +20,7 @@ struct tool_command {
 	const char *options; /* one line each */
 };
 
-extern const struct tool_command tool_info, tool_bench;
+extern const struct tool_command tool_info, tool_bench, tool_pool;
 
 /* Options that all subcommands share. */
 struct tool_options {
@@ -54,6 +54,9 @@ int tool_print_version(void);
 
 /* A string whatever its bytes: what is not UTF-8 becomes U+FFFD. */
 json_t *tool_text(const char *text);
+
+/* The same as plain text; the caller frees it. NULL: no memory. */
+char *tool_clean(const char *text);
 
 /* Writes a value as JSON, or as indented text for people. */
 int tool_print(json_t *value, bool as_json);
