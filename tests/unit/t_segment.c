@@ -279,7 +279,7 @@ static struct kilni_pools *inherited;
 static void child_of_a_publisher(void)
 {
 	struct fake_hw mine = fake_hw(GiB);
-	struct kilni_pools_config config = { 0, 0 };
+	struct kilni_pools_config config = { .page_bytes = 0 };
 	struct kilni_pools *pools = NULL;
 	char name[KILNI_SEGMENT_NAME];
 
