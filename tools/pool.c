@@ -231,19 +231,17 @@ static struct pool_style find_style(void)
 	return style;
 }
 
+/* Where stdout fails, whoever ends the command says so. */
 static int print_json(json_t *value, bool compact)
 {
-	int code = EXIT_SUCCESS;
+	size_t flags = compact ? JSON_COMPACT : JSON_INDENT(2);
+	bool good = value && !json_dumpf(value, stdout, flags);
 
-	if (!value ||
-	    json_dumpf(value, stdout,
-		       compact ? JSON_COMPACT : JSON_INDENT(2)) < 0) {
-		tool_complain("pool: the result cannot be written as JSON");
-		code = EXIT_FAILURE;
-	}
 	putchar('\n');
 	json_decref(value);
-	return code;
+	if (!good && !ferror(stdout))
+		tool_complain("pool: the result cannot be written as JSON");
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int show_list(const struct options *options,
