@@ -43,20 +43,30 @@ enum kiln_status kilni_probe_cards(struct kilni_card **cards, size_t *count);
 /* ---- CUDA_VISIBLE_DEVICES ---- */
 
 /*
- * Reads it by CUDA's rules, against the identities of the cards in the order
- * of CUDA's own numbers. Entries are separated by commas; the first that is
- * invalid ends the list, one that names a card for the second time empties it:
+ * Reads it as CUDA does (observed with its driver 580.159), against the UUIDs
+ * of the cards in the order of CUDA's own numbers. Entries are separated by
+ * commas, and are UUIDs or numbers as the first one is. The first that names
+ * nothing ends the list; one that names a card again leaves nothing.
  *
- *	number    a card; text after the digits is ignored
- *	GPU-...   a card by its UUID, or by a beginning that only one has
- *	MIG-...   a slice; MIG-GPU-<uuid>/<gi>/<ci> names the card too
+ *	number    as strtoul reads it, cut to 32 bits; text after it is ignored
+ *	GPU-...   the card whose UUID begins with these hex digits; it must be
+ *	          the only one; dashes and capitals make no difference, text
+ *	          after the 32nd digit is ignored
+ *	MIG-...   a slice, or a card that is not cut; MIG-GPU-<uuid>/<gi>/<ci>
+ *	          is a slice of that card
  *
- * order gets at most count places: the cards that are visible, in order; a
- * slice whose card is not named by its text is KILNI_VISIBLE_SLICE. NULL text
- * shows all. A list is of UUIDs or of numbers, as its first entry is.
+ * order gets at most count places: the cards in order; KILNI_VISIBLE_SLICE
+ * stands for an entry that only CUDA can tell the meaning of. Returns their
+ * number. NULL text shows all.
  */
 #define KILNI_VISIBLE_SLICE (-1)
 size_t kilni_visible_cards(const char *text, const char *const *uuids,
 			   size_t count, int *order);
+
+/* Whether the list is of UUIDs. */
+bool kilni_visible_by_uuid(const char *text);
+
+/* False for a CUDA_DEVICE_ORDER with which CUDA refuses to start. */
+bool kilni_visible_order_is_good(const char *text);
 
 #endif

@@ -58,38 +58,46 @@ static void own_free(struct own *own)
 static bool is_certain(const char *text, const struct own *own, size_t visible)
 {
 	const char *order = getenv("CUDA_DEVICE_ORDER");
-	bool by_uuid = !strncmp(text, "GPU-", 4) || !strncmp(text, "MIG-", 4);
 
 	for (size_t i = 0; i < visible; i++)
 		if (own->order[i] == KILNI_VISIBLE_SLICE)
 			return false;
-	for (size_t i = 0; by_uuid && i < own->count; i++)
+	if (!kilni_visible_by_uuid(text))
+		return !visible || own->count == 1 ||
+		       (order && !strcmp(order, "PCI_BUS_ID"));
+	for (size_t i = 0; i < own->count; i++)
 		if (!own->uuids[i])
 			return false;
-	return by_uuid || !visible || own->count == 1 ||
-	       (order && !strcmp(order, "PCI_BUS_ID"));
+	return true;
+}
+
+static void mark(struct own *own)
+{
+	const char *text = getenv("CUDA_VISIBLE_DEVICES");
+	bool good = kilni_visible_order_is_good(getenv("CUDA_DEVICE_ORDER"));
+	size_t visible = 0;
+
+	if (good && !text)
+		return;
+	if (good) {
+		visible = kilni_visible_cards(text, own->uuids, own->count,
+					      own->order);
+		if (!is_certain(text, own, visible))
+			return;
+	}
+	for (size_t i = 0; i < own->count; i++)
+		own->found[i]->hidden = true;
+	for (size_t i = 0; i < visible; i++)
+		own->found[own->order[i]]->hidden = false;
 }
 
 static enum kiln_status mark_hidden(struct kilni_finds *finds)
 {
-	const char *text = getenv("CUDA_VISIBLE_DEVICES");
 	struct own own;
-	enum kiln_status status;
-	size_t visible;
+	enum kiln_status status = own_create(finds, &own);
 
-	if (!text)
-		return KILN_OK;
-	status = own_create(finds, &own);
-	if (status == KILN_OK) {
-		visible = kilni_visible_cards(text, own.uuids, own.count,
-					      own.order);
-		if (is_certain(text, &own, visible)) {
-			for (size_t i = 0; i < own.count; i++)
-				own.found[i]->hidden = true;
-			for (size_t i = 0; i < visible; i++)
-				own.found[own.order[i]]->hidden = false;
-		}
-	}
+	if (status == KILN_OK)
+		mark(&own);
 	own_free(&own);
 	return status;
 }

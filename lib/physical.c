@@ -95,9 +95,15 @@ static bool has_type(const struct kilni_found *found,
 static const char *hidden_text(char *text, size_t size)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+	const char *order = getenv("CUDA_DEVICE_ORDER");
 
-	snprintf(text, size, "CUDA_VISIBLE_DEVICES is \"%.100s\"",
-		 list ? list : "");
+	if (kilni_visible_order_is_good(order))
+		snprintf(text, size, "CUDA_VISIBLE_DEVICES is \"%.100s\"",
+			 list ? list : "");
+	else
+		snprintf(text, size, "CUDA does not start: CUDA_DEVICE_ORDER "
+				     "is \"%.60s\"",
+			 order);
 	return text;
 }
 

@@ -9,7 +9,7 @@
 struct kilni_found {
 	bool probed;             /* card was filled by the kernel's files */
 	bool alone;              /* no address: card.pci says nothing */
-	bool hidden;             /* by CUDA_VISIBLE_DEVICES, for certain */
+	bool hidden;             /* from CUDA by the environment, for certain */
 	struct kilni_card card;
 	struct kilni_place *places;
 	size_t place_count;

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/probe.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What an entry cannot name: it ends the list. */
 #define NONE (-2)
-
-/* One entry of the list; not ended by a 0. */
-struct word {
-	const char *text;
-	size_t length;
-};
 
 /* The cards to choose from. */
 struct cards {
@@ -19,50 +13,65 @@ struct cards {
 	size_t count;
 };
 
-static bool begins(const struct word *word, const char *prefix)
-{
-	size_t length = strlen(prefix);
+/* ---- numbers ---- */
 
-	return word->length >= length && !strncmp(word->text, prefix, length);
+/* As the C library reads one, cut to 32 bits: -4294967296 is card 0. */
+static int by_number(const char *word, const struct cards *cards)
+{
+	char *end;
+	uint32_t number = (uint32_t)strtoul(word, &end, 10);
+
+	return end != word && number < cards->count ? (int)number : NONE;
 }
 
-/* The word up to the next comma; text goes on behind it, NULL at the end. */
-static struct word next_word(const char **text)
-{
-	struct word word = { *text, strcspn(*text, ",") };
+/* ---- UUIDs ---- */
 
-	*text = word.text[word.length] ? word.text + word.length + 1 : NULL;
-	return word;
+#define UUID_DIGITS 32
+
+/* The hex digits of a UUID, each as its value; dashes are passed over. */
+struct digits {
+	unsigned char digit[UUID_DIGITS];
+	size_t count;
+};
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* ---- entries ---- */
-
-static int by_number(const struct word *word, const struct cards *cards)
+/*
+ * Up to the end of the entry; what follows a whole UUID is ignored. False
+ * where anything else is between the digits, or there are none.
+ */
+static bool read_digits(const char *text, struct digits *digits)
 {
-	size_t number = 0, i = 0;
-
-	while (i < word->length && isspace((unsigned char)word->text[i]))
-		i++;
-	if (i < word->length && word->text[i] == '+')
-		i++;
-	if (i == word->length || !isdigit((unsigned char)word->text[i]))
-		return NONE;
-	for (; i < word->length && isdigit((unsigned char)word->text[i]); i++) {
-		number = number * 10 + (size_t)(word->text[i] - '0');
-		if (number >= cards->count)
-			return NONE;
+	digits->count = 0;
+	for (; *text && *text != ',' && digits->count < UUID_DIGITS; text++) {
+		if (*text == '-')
+			continue;
+		if (hex(*text) < 0)
+			return false;
+		digits->digit[digits->count++] = (unsigned char)hex(*text);
 	}
-	return (int)number;
+	return digits->count > 0;
 }
 
 /* The only card whose UUID begins so. */
-static int by_uuid(const struct word *word, const struct cards *cards)
+static int by_digits(const struct digits *wanted, const struct cards *cards)
 {
+	struct digits its;
 	int found = NONE;
 
 	for (size_t i = 0; i < cards->count; i++) {
-		if (!cards->uuids[i] ||
-		    strncmp(cards->uuids[i], word->text, word->length))
+		const char *uuid = cards->uuids[i];
+
+		if (!uuid || strncmp(uuid, "GPU-", 4) ||
+		    !read_digits(uuid + 4, &its) ||
+		    its.count < wanted->count ||
+		    memcmp(its.digit, wanted->digit, wanted->count))
 			continue;
 		if (found != NONE)
 			return NONE;
@@ -71,38 +80,47 @@ static int by_uuid(const struct word *word, const struct cards *cards)
 	return found;
 }
 
-/* MIG-GPU-<uuid>/<gi>/<ci> names its card; MIG-<uuid> does not. */
-static int by_slice(const struct word *word, const struct cards *cards)
+static bool begins(const char *word, const char *prefix)
 {
-	struct word parent = { word->text + 4, word->length - 4 };
-	const char *slash;
+	return !strncmp(word, prefix, strlen(prefix));
+}
 
-	if (!begins(&parent, "GPU-"))
-		return parent.length ? KILNI_VISIBLE_SLICE : NONE;
-	slash = memchr(parent.text, '/', parent.length);
-	if (slash)
-		parent.length = (size_t)(slash - parent.text);
-	return by_uuid(&parent, cards);
+/* Slices, where there are any, are known to CUDA alone. */
+static int by_slice(const char *word, const struct cards *cards)
+{
+	struct digits wanted;
+	int card;
+
+	if (begins(word, "GPU-")) {
+		/* Of the older form, GPU-<uuid>/<gi>/<ci>. */
+		size_t length = strcspn(word, ",");
+
+		if (!memchr(word, '/', length) ||
+		    strcspn(word, "/") < sizeof("GPU-") - 1 + UUID_DIGITS ||
+		    !read_digits(word + 4, &wanted))
+			return NONE;
+		return by_digits(&wanted, cards);
+	}
+	if (!read_digits(word, &wanted))
+		return NONE;
+	card = by_digits(&wanted, cards);
+	return card != NONE && wanted.count == UUID_DIGITS
+		       ? card
+		       : KILNI_VISIBLE_SLICE;
+}
+
+static int by_uuid(const char *word, const struct cards *cards)
+{
+	struct digits wanted;
+
+	if (begins(word, "MIG-"))
+		return by_slice(word + 4, cards);
+	if (!begins(word, "GPU-") || !read_digits(word + 4, &wanted))
+		return NONE;
+	return by_digits(&wanted, cards);
 }
 
 /* ---- the list ---- */
-
-typedef int (*reader)(const struct word *word, const struct cards *cards);
-
-/* The first entry says what the list consists of. */
-static reader choose(const struct word *first, const char **prefix)
-{
-	if (begins(first, "GPU-")) {
-		*prefix = "GPU-";
-		return by_uuid;
-	}
-	if (begins(first, "MIG-")) {
-		*prefix = "MIG-";
-		return by_slice;
-	}
-	*prefix = "";
-	return by_number;
-}
 
 static bool has(const int *order, size_t found, int card)
 {
@@ -119,32 +137,42 @@ static size_t show_all(size_t count, int *order)
 	return count;
 }
 
+bool kilni_visible_by_uuid(const char *text)
+{
+	return begins(text, "GPU-") || begins(text, "MIG-");
+}
+
 size_t kilni_visible_cards(const char *text, const char *const *uuids,
 			   size_t count, int *order)
 {
 	struct cards cards = { uuids, count };
-	struct word word;
-	const char *prefix;
 	size_t found = 0;
-	reader read;
+	bool uuid;
 
 	if (!text)
 		return show_all(count, order);
-	word = (struct word){ text, strcspn(text, ",") };
-	read = choose(&word, &prefix);
+	/* The first entry says what the list consists of. */
+	uuid = kilni_visible_by_uuid(text);
 	while (text) {
-		int card;
+		int card = uuid ? by_uuid(text, &cards)
+				: by_number(text, &cards);
 
-		word = next_word(&text);
-		card = begins(&word, prefix) ? read(&word, &cards) : NONE;
 		if (card == NONE)
 			break;
-		/* CUDA shows nothing then. Slices of one card may differ. */
-		if (*prefix != 'M' && has(order, found, card))
+		/* CUDA refuses to start then. */
+		if (card != KILNI_VISIBLE_SLICE && has(order, found, card))
 			return 0;
 		if (found == count)
 			break;
 		order[found++] = card;
+		text = strchr(text, ',');
+		text = text ? text + 1 : NULL;
 	}
 	return found;
+}
+
+bool kilni_visible_order_is_good(const char *text)
+{
+	return !text || !*text || !strcmp(text, "PCI_BUS_ID") ||
+	       !strcmp(text, "FASTEST_FIRST");
 }
