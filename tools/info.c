@@ -360,7 +360,7 @@ static void drop_nulls(json_t *value)
 }
 
 /* Cards and devices of the machine; NULL after a complaint. */
-static json_t *describe_machine(int *code)
+static json_t *describe_machine(const char *svg, int *code)
 {
 	struct kiln_physical *listing = NULL;
 	enum kiln_status status = kiln_physical_survey(&listing);
@@ -371,6 +371,8 @@ static json_t *describe_machine(int *code)
 		return NULL;
 	}
 	cards = info_cards(listing, code);
+	if (svg && info_svg(listing, svg))
+		*code = EXIT_FAILURE;
 	kiln_physical_release(listing);
 	return describe(cards, describe_list(code));
 }
@@ -388,12 +390,16 @@ static int run(int argc, char **argv)
 			      argv[options.operands]);
 		return TOOL_USAGE;
 	}
+	if (options.device && options.svg) {
+		tool_complain("info: --svg draws the machine, not a device");
+		return TOOL_USAGE;
+	}
 	code = EXIT_SUCCESS;
 	if (options.device) {
 		devices = describe_one(options.device, &code);
 		all = devices ? describe(NULL, devices) : NULL;
 	} else {
-		all = describe_machine(&code);
+		all = describe_machine(options.svg, &code);
 	}
 	if (!all)
 		return code;
@@ -408,10 +414,11 @@ static int run(int argc, char **argv)
 const struct tool_command tool_info = {
 	.name = "info",
 	.run = run,
-	.usage = "info [--device SELECTOR] [--json]",
+	.usage = "info [--device SELECTOR | --svg FILE] [--json]",
 	.summary = "version, build, drivers, cards, devices and options in "
 		   "force",
 	.options = "  --device SELECTOR  only this device, opened\n"
 		   "  --json             as JSON\n"
+		   "  --svg FILE         draw the machine too\n"
 		   "  --help, --version\n",
 };

@@ -22,4 +22,7 @@ const char *info_type_name(enum kiln_device_type type);
  */
 json_t *info_cards(const struct kiln_physical *listing, int *code);
 
+/* Draws the machine into a file; an exit status, after a complaint. */
+int info_svg(const struct kiln_physical *listing, const char *path);
+
 #endif

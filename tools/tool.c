@@ -64,6 +64,7 @@ enum option_id {
 	OPT_DEVICE = 256,
 	OPT_JSON,
 	OPT_QUICK,
+	OPT_SVG,
 	OPT_HELP,
 	OPT_VERSION
 };
@@ -72,6 +73,7 @@ static const struct option long_options[] = {
 	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quick", no_argument, NULL, OPT_QUICK },
+	{ "svg", required_argument, NULL, OPT_SVG },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -99,6 +101,11 @@ static int take_option(const struct tool_command *command,
 		if (command != &tool_bench)
 			return bad_option(command, text);
 		options->quick = true;
+		return -1;
+	case OPT_SVG:
+		if (command != &tool_info)
+			return bad_option(command, text);
+		options->svg = optarg;
 		return -1;
 	case OPT_HELP:
 		return tool_print_usage(command);

@@ -24,14 +24,14 @@ extern const struct tool_command tool_info, tool_bench, tool_pool;
 
 /* Options that all subcommands share. */
 struct tool_options {
-	const char *device;
+	const char *device, *svg;
 	bool json, quick;
 	int operands; /* index of the first operand in argv */
 };
 
 /*
  * Reads the options of a subcommand. Returns an exit status, or -1 where the
- * subcommand goes on. Only bench takes --quick.
+ * subcommand goes on. Only bench takes --quick, only info --svg.
  */
 int tool_options(const struct tool_command *command,
 		 struct tool_options *options, int argc, char **argv);

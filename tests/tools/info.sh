@@ -39,6 +39,8 @@ for device in 999 cpu:999 cuda:x vulkan:0 pci:1:2:3 pci:ffff:ff:1f.7 uuid: \
 done
 status 2 info --svg
 status 2 info operand
+status 2 info --device cpu --svg "$work/machine.svg"
+[ ! -e "$work/machine.svg" ] || say "a picture was drawn all the same"
 
 # A machine of its own, so that it does not matter what this one has.
 mkdir "$work/root"
@@ -46,9 +48,12 @@ export KILN_SYSFS_ROOT="$work/root"
 status 0 info
 status 0 info --json --device cpu
 status 0 info --json
+mv "$work/out" "$work/json"
+status 0 info --svg "$work/machine.svg"
 if command -v python3 >/dev/null; then
-	python3 - "$work/out" <<-'EOF' || bad=1
+	python3 - "$work/json" "$work/machine.svg" <<-'EOF' || bad=1
 	import json, sys
+	import xml.etree.ElementTree as tree
 	def refuse(what):
 	    raise ValueError(what)
 	def once(pairs):
@@ -59,6 +64,7 @@ if command -v python3 >/dev/null; then
 	assert info["cards"][-1]["devices"][0]["selector"] == "cpu:0", info
 	assert {d["name"] for d in info["drivers"] if not d["devices"]} == \
 	    {d["name"] for d in info["drivers"] if d["absent"]}, info
+	assert tree.parse(sys.argv[2]).getroot().tag.endswith("svg")
 	EOF
 else
 	echo "python3 is not here: not read by another parser"

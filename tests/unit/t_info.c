@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <hwloc.h>
 #include <locale.h>
 #include <sys/wait.h>
 #include <wchar.h>
@@ -51,7 +52,7 @@ static char *read_all(const char *path)
 /* kiln info with an argument or none, its stdout in a file. */
 static int run_into(const char *path, const char *argument)
 {
-	char name[] = "info", copy[64] = "";
+	char name[] = "info", copy[160] = "";
 	char *argv[3] = { name, argument ? copy : NULL, NULL };
 	int saved = dup(STDOUT_FILENO), code;
 	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -282,6 +283,137 @@ START_TEST(p43_full_disk)
 }
 END_TEST
 
+/* ---- the picture ---- */
+
+/* Two packages with 64 GiB, two caches of 4 cores in each. */
+static void make_topology(const char *path)
+{
+	hwloc_topology_t topology;
+
+	ck_assert(!hwloc_topology_init(&topology));
+	ck_assert(!hwloc_topology_set_synthetic(
+		topology, "pack:2 [numa(memory=68719476736)] "
+			  "l3:2(size=33554432) l2:4(size=1048576) core:1 "
+			  "pu:2"));
+	ck_assert(!hwloc_topology_load(topology));
+	ck_assert(!hwloc_topology_export_xml(topology, path, 0));
+	hwloc_topology_destroy(topology);
+}
+
+static int draw(const char *path)
+{
+	char argument[160];
+	int code;
+
+	snprintf(argument, sizeof(argument), "--svg=%s", path);
+	code = run(argument);
+	if (code)
+		return code;
+	free(output);
+	output = read_all(path);
+	return 0;
+}
+
+static unsigned times(const char *text)
+{
+	unsigned count = 0;
+
+	for (const char *at = output; (at = strstr(at, text)); at++)
+		count++;
+	return count;
+}
+
+/* Where a text stands that is there once. */
+static void find(const char *text, double *x, double *y)
+{
+	const char *at = strstr(output, text), *last = NULL;
+
+	ck_assert_msg(times(text) == 1, "%s: %u times", text, times(text));
+	for (const char *tag = output; (tag = strstr(tag, "<text")); tag++)
+		if (tag < at)
+			last = tag;
+	ck_assert_ptr_nonnull(last);
+	ck_assert_int_eq(sscanf(last, "<text x=\"%lf\" y=\"%lf\"", x, y), 2);
+}
+
+/* Every box lies on the paper. */
+static void expect_on_paper(void)
+{
+	double x, y, width, height, paper_width, paper_height;
+	const char *at = strstr(output, "width=\"");
+
+	ck_assert_int_eq(sscanf(at, "width=\"%lf\" height=\"%lf\"",
+				&paper_width, &paper_height),
+			 2);
+	for (at = output; (at = strstr(at, "<rect ")); at++) {
+		ck_assert_int_eq(sscanf(at,
+					"<rect x=\"%lf\" y=\"%lf\" "
+					"width=\"%lf\" height=\"%lf\"",
+					&x, &y, &width, &height),
+				 4);
+		ck_assert(x >= 0 && y >= 0 && width > 0 && height > 0);
+		ck_assert(x + width <= paper_width);
+		ck_assert(y + height <= paper_height);
+	}
+}
+
+static void begin_picture(char path[128])
+{
+	snprintf(path, 128, "%s/topology.xml", machine_root);
+	make_topology(path);
+	setenv("KILN_HWLOC_XML", path, 1);
+	machine_add("two");
+	add_two(true);
+	snprintf(path, 128, "%s/machine.svg", machine_root);
+}
+
+START_TEST(picture)
+{
+	double slow_x, slow_y, fast_x, fast_y, alone_x, alone_y;
+	char path[128];
+
+	begin_picture(path);
+	fake_add(&fake_vulkan, "<odd> & \x01\xff", KILN_KIND_VIRTUAL, "", "");
+	fake_add(&fake_vulkan, "in software", KILN_KIND_CPU, "", "");
+	ck_assert_int_eq(draw(path), 0);
+	expect_clean(output);
+	expect_on_paper();
+	ck_assert_uint_eq(times(">package 0"), 1);
+	ck_assert_uint_eq(times(">package 1"), 1);
+	ck_assert_uint_eq(times(">node 0: 64 GiB<"), 1);
+	ck_assert_uint_eq(times(">L3 32 MiB<"), 4);
+	ck_assert_uint_eq(times(">core "), 16);
+	ck_assert_uint_eq(times(">L2 1.0 MiB<"), 16);
+	ck_assert_uint_eq(times(">CPU 30-31<"), 1);
+	/* Each card once, below the package that it is near. */
+	find(">0000:03:00.0  Slow Card<", &slow_x, &slow_y);
+	find(">0000:82:00.0  Fast Card<", &fast_x, &fast_y);
+	find(">PCI unknown  &lt;odd&gt; &amp; ?\xef\xbf\xbd<", &alone_x,
+	     &alone_y);
+	ck_assert(slow_x < fast_x);
+	ck_assert(alone_y > slow_y && alone_y > fast_y);
+	ck_assert_uint_eq(times(">16 GiB, discrete, 32.0 GT/s PCIe x16<"), 1);
+	ck_assert_uint_eq(times(">cuda:0<"), 1);
+	ck_assert_uint_eq(times(">vulkan:virtual:0<"), 1);
+	ck_assert_uint_eq(times("ast offers no node"), 1);
+	ck_assert_uint_eq(times("in software"), 0);
+}
+END_TEST
+
+START_TEST(picture_that_fails)
+{
+	char path[128];
+
+	begin_picture(path);
+	ck_assert_int_eq(run("--svg=/nonexistent/machine.svg"), EXIT_FAILURE);
+	if (!access("/dev/full", W_OK))
+		ck_assert_int_eq(run("--svg=/dev/full"), EXIT_FAILURE);
+	setenv("KILN_HWLOC_XML", "/nonexistent.xml", 1);
+	ck_assert_int_eq(draw(path), EXIT_FAILURE);
+	ck_assert_int_eq(access(path, F_OK), -1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("info");
@@ -297,6 +429,8 @@ int main(void)
 	tcase_add_test(tcase, no_card_at_all);
 	tcase_add_test(tcase, p43_strict_json);
 	tcase_add_test(tcase, p43_full_disk);
+	tcase_add_test(tcase, picture);
+	tcase_add_test(tcase, picture_that_fails);
 	if (!SANITIZED)
 		tcase_add_test(tcase, p19_exit_status);
 	suite_add_tcase(suite, tcase);
