@@ -140,12 +140,12 @@ static bool find_kind(const struct kilni_driver *driver,
 	return false;
 }
 
-/* The best real GPU of a driver that it would open. */
-static bool find_real(const struct kilni_driver *driver,
+/* The best real GPU of a driver; usable: that it would open. */
+static bool find_real(const struct kilni_driver *driver, bool usable,
 		      struct kilni_place *place)
 {
 	for (size_t k = 0; k < KILNI_COUNTOF(real_kinds); k++)
-		if (find_kind(driver, real_kinds[k], 0, true, place))
+		if (find_kind(driver, real_kinds[k], 0, usable, place))
 			return true;
 	return false;
 }
@@ -184,7 +184,9 @@ static enum kiln_status find_vulkan(const char *selector, const char *rest,
 	unsigned number;
 
 	if (!rest) {
-		if (find_real(driver, place))
+		/* One that is refused is opened all the same, to say why. */
+		if (find_real(driver, true, place) ||
+		    find_real(driver, false, place))
 			return KILN_OK;
 		return no_device(selector, driver,
 				 "Vulkan shows no GPU that can be used here; "
@@ -254,7 +256,7 @@ static enum kiln_status find_auto(struct kilni_place *place)
 
 	for (size_t i = 0; kilni_driver_list[i]; i++)
 		if (kilni_is_gpu(kilni_driver_list[i]) &&
-		    find_real(kilni_driver_list[i], place))
+		    find_real(kilni_driver_list[i], true, place))
 			return KILN_OK;
 	cpu = kilni_driver_of(KILN_DEVICE_CPU);
 	if (!cpu)

@@ -71,15 +71,27 @@ static inline void machine_line(char *line)
 	}
 }
 
+/* The path of a file of tests/machines, also where make has not set srcdir. */
+static inline void machine_file(char path[512], const char *name)
+{
+	const char *top = getenv("srcdir");
+
+	if (top)
+		snprintf(path, 512, "%s/tests/machines/%s", top, name);
+	else
+		snprintf(path, 512, "%.*s../machines/%s",
+			 (int)(sizeof(__FILE__) - sizeof("machine.h")),
+			 __FILE__, name);
+}
+
 /* Adds to the folder; the environment leads there. */
 static inline void machine_add(const char *tree)
 {
-	const char *top = getenv("srcdir");
-	char path[512], line[512];
+	char name[32], path[512], line[512];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/tests/machines/%s.tree",
-		 top ? top : ".", tree);
+	snprintf(name, sizeof(name), "%s.tree", tree);
+	machine_file(path, name);
 	file = fopen(path, "r");
 	ck_assert_msg(file != NULL, "%s", path);
 	while (fgets(line, sizeof(line), file))

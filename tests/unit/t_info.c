@@ -93,13 +93,12 @@ static json_t *parse(const char *text)
 /* The cards that it tells of are those of tests/machines/NAME.json. */
 static void expect_cards(const char *name)
 {
-	const char *top = getenv("srcdir");
-	char path[512], *golden;
+	char file[32], path[512], *golden;
 	json_t *all = parse(output), *expected;
 	const json_t *cards = json_object_get(all, "cards");
 
-	snprintf(path, sizeof(path), "%s/tests/machines/%s.json",
-		 top ? top : ".", name);
+	snprintf(file, sizeof(file), "%s.json", name);
+	machine_file(path, file);
 	golden = read_all(path);
 	expected = parse(golden);
 	if (!json_equal(cards, expected)) {

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <hwloc.h>
 #include <sys/wait.h>
 
 /* ---- listings ---- */
@@ -133,6 +134,50 @@ START_TEST(a_recorded_machine)
 	ck_assert_int_eq(card->numa_node, -1);
 	ck_assert_ptr_null(card->unusable);
 	kiln_physical_release(listing);
+}
+END_TEST
+
+/*
+ * hwloc reads the same files; it finds the same cards, but for those in a
+ * domain beyond 16 bits.
+ */
+START_TEST(hwloc_agrees)
+{
+	static const char *const trees[] = { "two", "four", "amd", "h200" };
+	struct kiln_physical *listing;
+	hwloc_topology_t topology;
+	hwloc_obj_t object = NULL;
+	size_t found = 0;
+
+	machine_add(trees[_i]);
+	setenv("HWLOC_FSROOT", machine_root, 1);
+	setenv("HWLOC_HIDE_ERRORS", "2", 1);
+	setenv("HWLOC_COMPONENTS", "-x86,-pci,-opencl,-gl,-cuda,-nvml", 1);
+	ck_assert(!hwloc_topology_init(&topology));
+	ck_assert(!hwloc_topology_set_io_types_filter(
+		topology, HWLOC_TYPE_FILTER_KEEP_ALL));
+	ck_assert(!hwloc_topology_load(topology));
+	listing = list();
+	while ((object = hwloc_get_next_pcidev(topology, object))) {
+		const struct hwloc_pcidev_attr_s *its = &object->attr->pcidev;
+		const struct kiln_card *card;
+		char address[32];
+
+		if (its->class_id >> 8 != 0x03 && its->class_id >> 8 != 0x12)
+			continue;
+		snprintf(address, sizeof(address), "%04x:%02x:%02x.%01x",
+			 its->domain, its->bus, its->dev, its->func);
+		card = card_at(listing, address);
+		ck_assert_msg(card != NULL, "%s", address);
+		ck_assert_uint_eq(card->vendor_id, its->vendor_id);
+		ck_assert_uint_eq(card->device_id, its->device_id);
+		found++;
+	}
+	for (size_t i = 0; i < kiln_physical_count(listing); i++)
+		found += strlen(kiln_physical_card(listing, i)->pci) > 12;
+	ck_assert_uint_eq(found, kiln_physical_count(listing));
+	kiln_physical_release(listing);
+	hwloc_topology_destroy(topology);
 }
 END_TEST
 
@@ -695,6 +740,7 @@ int main(void)
 	tcase_add_test(tcase, cards_of_the_kernel);
 	tcase_add_test(tcase, names_and_memory_without_a_vendor);
 	tcase_add_test(tcase, a_recorded_machine);
+	tcase_add_loop_test(tcase, hwloc_agrees, 0, 4);
 	tcase_add_test(tcase, machine_without_pci);
 	tcase_add_loop_test(tcase, odd_files, 0, 5);
 	tcase_add_loop_test(tcase, p16_order_is_by_address, 0, 3);

@@ -55,6 +55,8 @@ START_TEST(refused_devices_say_why)
 	ck_assert_str_eq(infos[0].refused, fake_vulkan.device[0].refused);
 	FAILS(kiln_device_open(&device, "vulkan:discrete"),
 	      KILN_ERR_UNSUPPORTED, "shaderInt64");
+	FAILS(kiln_device_open(&device, "vulkan"), KILN_ERR_UNSUPPORTED,
+	      "shaderInt64");
 	FAILS(kiln_device_open(&device, "pci:01:00.0"), KILN_ERR_UNSUPPORTED,
 	      "shaderInt64");
 	expect_default("cpu:0");
