@@ -9,12 +9,14 @@
  * their lock into a part of this process's own memory, and the parts of all
  * devices are copied into the segment's older snapshot.
  *
- * Walking and copying take at most one part in KILNI_PUBLISH_SHARE of a
- * thread's time: the next snapshot waits that many times the last one's cost.
- * No more than KILNI_PUBLISH_BLOCKS blocks are looked at for one snapshot;
- * what had to be left out comes first in the next one.
+ * Walking and copying take about one part in KILNI_PUBLISH_SHARE of a thread's
+ * time: the next snapshot waits that many times the last one's cost, but no
+ * longer than KILNI_PUBLISH_LONGEST_NS. No more than KILNI_PUBLISH_BLOCKS
+ * blocks are looked at for one snapshot; what had to be left out comes first
+ * in the next one.
  */
-#define KILNI_PUBLISH_SHARE 200
+#define KILNI_PUBLISH_SHARE 1000
+#define KILNI_PUBLISH_LONGEST_NS UINT64_C(1000000000)
 #define KILNI_PUBLISH_BLOCKS 16384
 
 struct kilni_hw;

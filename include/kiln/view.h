@@ -18,11 +18,10 @@ KILN_BEGIN_DECLS
  * unless KILN_POOL_PUBLISH is 0. Reading asks nothing of that process: it may
  * be stopped, or stuck, and never waits for a reader.
  *
- * A snapshot is taken when the process allocates or waits, at most so often
- * that it takes a two-hundredth of a thread's time. It lags behind by at most
- * 128 allocations and 200 times what it costs to take (some milliseconds in
- * all, seconds with a million slices); a process that neither allocates nor
- * waits shows the state before its latest frees.
+ * A snapshot is taken when the process allocates, takes or gives back pages, or
+ * waits for work, but so seldom that it costs a thousandth of a thread's time.
+ * It shows the state of at most 128 allocations and one second before that
+ * process last allocated or waited, some milliseconds as a rule.
  *
  * What a segment holds is checked like any input. Sizes are in bytes.
  */
