@@ -16,7 +16,7 @@
 #define WIDTH 840.0
 #define MARGIN 16.0
 #define STRIP_X 190.0
-#define STRIP_WIDTH (WIDTH - STRIP_X - 56.0)
+#define STRIP_WIDTH (WIDTH - STRIP_X - 66.0)
 #define ROW 20.0
 #define STRIP_HEIGHT 15.0
 #define HEAD 48.0

@@ -163,7 +163,8 @@ bool svg_begin(struct svg *svg, const char *path, double width, double height,
 	fprintf(svg->file,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-		"font-family=\"sans-serif\">\n<title>",
+		"font-family=\"sans-serif\" shape-rendering=\"crispEdges\">\n"
+		"<title>",
 		width, height, width, height);
 	put_text(svg->file, title);
 	fputs("</title>\n", svg->file);
