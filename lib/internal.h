@@ -31,6 +31,7 @@ extern const struct kilni_object_ops kilni_device_kind;
 extern const struct kilni_object_ops kilni_stream_kind;
 extern const struct kilni_object_ops kilni_tensor_kind;
 extern const struct kilni_object_ops kilni_view_kind;
+extern const struct kilni_object_ops kilni_file_kind;
 
 void kilni_object_init(struct kilni_object *object,
 		       const struct kilni_object_ops *ops);

@@ -179,6 +179,12 @@ bool kilni_stream_idle(const struct kilni_stream *stream);
 /* Waits for the last writer; tells whether what it wrote is good. */
 enum kiln_status kilni_track_wait(struct kilni_track *track);
 
+/*
+ * Waits for all uses of memory that only the caller knows: afterwards the host
+ * may write it. What that work ended with is not told. Driver errors.
+ */
+enum kiln_status kilni_track_wait_uses(struct kilni_track *track);
+
 /* All streams: drain; drain and wait. */
 enum kiln_status kilni_sched_drain(struct kilni_sched *sched);
 enum kiln_status kilni_sched_finish(struct kilni_sched *sched);

@@ -45,3 +45,11 @@ enum kiln_status kilni_track_wait(struct kilni_track *track)
 		return kilni_failure_report(cause);
 	return KILN_OK;
 }
+
+enum kiln_status kilni_track_wait_uses(struct kilni_track *track)
+{
+	for (uint32_t i = 0; i < track->count; i++)
+		KILNI_TRY(kilni_ring_wait(track->uses[i].stream,
+					  track->uses[i].seq));
+	return KILN_OK;
+}

@@ -335,6 +335,7 @@ static json_t *describe(json_t *cards, json_t *devices)
 	if (cards)
 		json_object_set_new(all, "cards", cards);
 	json_object_set_new(all, "devices", devices);
+	json_object_set_new(all, "files", tool_text(kiln_file_engine()));
 	json_object_set_new(all, "options", describe_options());
 	json_object_set_new(all, "reproducibility", describe_reproducibility());
 	return all;

@@ -8,6 +8,7 @@
 #include <kiln/dtype.h>
 #include <kiln/event.h>
 #include <kiln/export.h>
+#include <kiln/file.h>
 #include <kiln/memory.h>
 #include <kiln/ops.h>
 #include <kiln/physical.h>

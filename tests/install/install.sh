@@ -103,7 +103,8 @@ soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 for name in $(readelf -d "$library" |
 	sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
 	case $name in
-	libc.so.* | libm.so.* | ld-linux-* | libhwloc.so.*) ;;
+	libc.so.* | libm.so.* | ld-linux-* | libhwloc.so.* | \
+	liburing.so.*) ;;
 	*) complain "libkiln.so needs $name" ;;
 	esac
 done
