@@ -10,6 +10,7 @@ static const struct tool_command *const commands[] = {
 	&tool_info,
 	&tool_bench,
 	&tool_pool,
+	&tool_inspect,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -73,8 +73,8 @@ json_t *tool_text(const char *text)
 
 #define NAME_COLUMNS 18
 
-/* Without control characters: these may come from a driver. */
-static void print_plain(const char *text)
+/* Control characters may come from a driver or a file. */
+void tool_plain(const char *text)
 {
 	for (; *text; text++)
 		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?'
@@ -84,7 +84,7 @@ static void print_plain(const char *text)
 static void print_scalar(json_t *value)
 {
 	if (json_is_string(value))
-		print_plain(json_string_value(value));
+		tool_plain(json_string_value(value));
 	else if (json_is_integer(value))
 		printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	else if (json_is_real(value))
@@ -138,7 +138,7 @@ static void print_member(const char *name, json_t *value, int indent)
 	int pad;
 
 	printf("%*s", indent, "");
-	print_plain(name);
+	tool_plain(name);
 	if (nested) {
 		putchar('\n');
 		if (json_is_array(value))

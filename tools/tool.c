@@ -92,6 +92,8 @@ static int take_option(const struct tool_command *command,
 {
 	switch (id) {
 	case OPT_DEVICE:
+		if (command == &tool_inspect)
+			return bad_option(command, text);
 		options->device = optarg;
 		return -1;
 	case OPT_JSON:

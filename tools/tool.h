@@ -20,7 +20,8 @@ struct tool_command {
 	const char *options; /* one line each */
 };
 
-extern const struct tool_command tool_info, tool_bench, tool_pool;
+extern const struct tool_command tool_info, tool_bench, tool_pool,
+	tool_inspect;
 
 /* Options that all subcommands share. */
 struct tool_options {
@@ -31,7 +32,8 @@ struct tool_options {
 
 /*
  * Reads the options of a subcommand. Returns an exit status, or -1 where the
- * subcommand goes on. Only bench takes --quick, only info --svg.
+ * subcommand goes on. Only bench takes --quick, only info --svg; inspect takes
+ * no --device.
  */
 int tool_options(const struct tool_command *command,
 		 struct tool_options *options, int argc, char **argv);
@@ -57,6 +59,9 @@ json_t *tool_text(const char *text);
 
 /* The same as plain text; the caller frees it. NULL: no memory. */
 char *tool_clean(const char *text);
+
+/* Prints a text without its control characters. */
+void tool_plain(const char *text);
 
 /* Writes a value as JSON, or as indented text for people. */
 int tool_print(json_t *value, bool as_json);

@@ -13,6 +13,7 @@
 #include <kiln/ops.h>
 #include <kiln/physical.h>
 #include <kiln/pool.h>
+#include <kiln/safetensors.h>
 #include <kiln/status.h>
 #include <kiln/stream.h>
 #include <kiln/tensor.h>

@@ -50,7 +50,7 @@ programs() # GLOB...: unit test programs, without their suffix
 extra() # what is only distributed
 {
 	{
-		find bench man tests/kl tests/machines -type f
+		find bench man tests/kl tests/machines tests/safetensors -type f
 		find kernels drivers -type f ! -name '*.[ch]' \
 			! -name '*.def' ! -name '*.kl' ! -name '*.am' \
 			! -name '*.m4'
