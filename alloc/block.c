@@ -105,8 +105,8 @@ static void remove_free(struct kilni_block *block)
 	kilni_tree_remove(kilni_block_root(block), block);
 }
 
-static bool split_off(struct kilni_pools *pools, struct kilni_block *block,
-		      uint64_t size)
+bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
+		       uint64_t size)
 {
 	struct kilni_block *rest = kilni_block_new(pools);
 
@@ -137,7 +137,7 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 {
 	if (block->size == size)
 		remove_free(block);
-	else if (!split_off(pools, block, size))
+	else if (!kilni_block_split(pools, block, size))
 		return false;
 	block->state = KILNI_BLOCK_LIVE;
 	if (!block->page->used++)
@@ -145,15 +145,12 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 	return true;
 }
 
-/* Joins block with the one after it; neither lies in a tree. */
-static bool absorb_next(struct kilni_pools *pools, struct kilni_block *block)
+bool kilni_block_join(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_block *next = block->after;
 
-	if (!kilni_uses_reserve(pools, block, next->count)) {
-		pools->unmerged++;
+	if (!kilni_uses_reserve(pools, block, next->count))
 		return false;
-	}
 	kilni_uses_merge(block, next);
 	block->size += next->size;
 	block->after = next->after;
@@ -163,8 +160,15 @@ static bool absorb_next(struct kilni_pools *pools, struct kilni_block *block)
 	return true;
 }
 
-static void merge_neighbours(struct kilni_pools *pools,
-			     struct kilni_block *block)
+static bool absorb_next(struct kilni_pools *pools, struct kilni_block *block)
+{
+	if (kilni_block_join(pools, block))
+		return true;
+	pools->unmerged++;
+	return false;
+}
+
+void kilni_block_settle(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_block *before = block->before, *after = block->after;
 
@@ -208,8 +212,10 @@ void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block)
 
 	block->state = KILNI_BLOCK_FREE;
 	page->used--;
+	if (page == &pools->range.page)
+		kilni_range_touch(pools, block);
 	if (page->pool->kind != KILN_POOL_PERSISTENT) {
-		merge_neighbours(pools, block);
+		kilni_block_settle(pools, block);
 	} else {
 		insert_free(block);
 		if (!page->used)

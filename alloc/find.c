@@ -13,6 +13,9 @@
  *  5. the best fit behind an event after all;
  *  6. a hole in another sliced pool, any idle page that is large enough.
  *
+ * In the range steps 3 and 4 are those of range.c, and what still finds no
+ * place may have a page of its own.
+ *
  * If that fails, work that still uses free memory is waited for and all of it
  * is done again, once; idle pages go back to the driver before.
  */
@@ -110,11 +113,66 @@ static struct kilni_block *on_page(struct kilni_pools *pools,
 	return block ? seize(pools, request, block) : NULL;
 }
 
+static bool is_final(enum kiln_status refusal)
+{
+	return refusal != KILN_ERR_OUT_OF_MEMORY && refusal != KILN_ERR_LIMIT;
+}
+
+struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
+					struct kilni_request *request)
+{
+	struct kilni_pool *pool = request->pool;
+	struct kilni_block *block;
+
+	kilni_pool_cool(pools, pool);
+	block = fit_pool(pools, request, pool, false);
+	if (!block &&
+	    pool->reserved_bytes - pool->used_bytes >= 2 * pools->page_bytes)
+		block = fit_pool(pools, request, pool, true);
+	if (!block)
+		block = kilni_range_grow(pools, request, false);
+	if (!block && !is_final(request->refusal))
+		block = fit_pool(pools, request, pool, true);
+	if (!block && !is_final(request->refusal))
+		block = kilni_range_grow(pools, request, true);
+	return block;
+}
+
+/* What the cap leaves may be less than a granule; and addresses may end. */
+static struct kilni_block *find_apart(struct kilni_pools *pools,
+				      struct kilni_request *request)
+{
+	struct kilni_request apart = *request;
+	struct kilni_block *block;
+
+	apart.pool = kilni_exclusive(pools);
+	block = fit_pool(pools, &apart, apart.pool, false);
+	if (!block)
+		block = on_page(pools, &apart, kilni_page_grow(pools, &apart));
+	return block;
+}
+
+static struct kilni_block *attempt_mapped(struct kilni_pools *pools,
+					  struct kilni_request *request)
+{
+	struct kilni_block *block = kilni_find_in_range(pools, request);
+
+	if (!block && !is_final(request->refusal))
+		block = fit_elsewhere(pools, request);
+	if (!block && !is_final(request->refusal) &&
+	    request->size <= pools->max_page)
+		block = find_apart(pools, request);
+	return block;
+}
+
 static struct kilni_block *attempt(struct kilni_pools *pools,
 				   struct kilni_request *request)
 {
 	struct kilni_pool *pool = request->pool;
 	struct kilni_block *block;
+
+	if (pools->range.pool && pool == pools->range.pool)
+		return attempt_mapped(pools, request);
 
 	kilni_pool_cool(pools, pool);
 	block = fit_pool(pools, request, pool, false);
@@ -162,21 +220,31 @@ static bool collect(const struct kilni_block *block, struct kilni_use *waits,
 	return true;
 }
 
+static bool collect_page(struct kilni_pools *pools,
+			 const struct kilni_page_record *page,
+			 struct kilni_use *waits, unsigned *count)
+{
+	struct kilni_block *block;
+
+	for (block = page->first; block; block = block->after)
+		if (kilni_block_is_free(block) &&
+		    !kilni_uses_done(pools, block) &&
+		    !collect(block, waits, count))
+			return false;
+	return true;
+}
+
 static unsigned collect_all(struct kilni_pools *pools, struct kilni_use *waits)
 {
 	struct kilni_page_record *page;
-	struct kilni_block *block;
 	unsigned i, count = 0;
 
+	if (!collect_page(pools, &pools->range.page, waits, &count))
+		return count;
 	for (i = 0; i < kilni_pool_count(pools); i++)
 		for (page = pools->pool[i].pages; page; page = page->after)
-			for (block = page->first; block; block = block->after) {
-				if (!kilni_block_is_free(block) ||
-				    kilni_uses_done(pools, block))
-					continue;
-				if (!collect(block, waits, &count))
-					return count;
-			}
+			if (!collect_page(pools, page, waits, &count))
+				return count;
 	return count;
 }
 
@@ -197,11 +265,6 @@ static enum kiln_status wait_for_frees(struct kilni_pools *pools)
 		pthread_mutex_lock(&pools->lock);
 	} while (count == WAITS && status == KILN_OK);
 	return status;
-}
-
-static bool is_final(enum kiln_status refusal)
-{
-	return refusal != KILN_ERR_OUT_OF_MEMORY && refusal != KILN_ERR_LIMIT;
 }
 
 /* Whether the cap leaves too little even if nothing were cached. */

@@ -41,6 +41,8 @@
 enum kilni_block_state {
 	KILNI_BLOCK_LIVE,
 	KILNI_BLOCK_BINNED,        /* in a bin or in a pool's hot slot */
+	KILNI_BLOCK_PAGE,          /* range: a page of another pool lies there */
+	KILNI_BLOCK_HOLE,          /* range: addresses without memory */
 	KILNI_BLOCK_FREE,          /* in the pool's tree */
 	KILNI_BLOCK_TAIL           /* free and never carved: persistent pool */
 };
@@ -75,8 +77,10 @@ struct kilni_page_record {
 	struct kilni_block *first;
 	struct kilni_page_record *before, *after;           /* the pool's */
 	struct kilni_page_record *idle_before, *idle_after; /* idle list */
-	uint64_t used;             /* blocks that are live or binned */
+	uint64_t used;             /* blocks that are neither free nor holes */
 	uint64_t idle_since;       /* clock when used became 0 */
+	struct kilni_block *inside; /* where it lies in the range, or NULL */
+	uint32_t pins;
 };
 
 struct kilni_pool {
@@ -94,6 +98,32 @@ struct kilni_pool {
 	uint64_t used_bytes;       /* requested and padding */
 	uint64_t reserved_bytes;
 	uint64_t largest_request;
+};
+
+/* A memory object of the driver, attached to the range. */
+struct kilni_object {
+	uint64_t memory, address, bytes;
+	uint64_t idle_since;       /* clock of the last release inside */
+	uint32_t pins;
+};
+
+/*
+ * Where the driver can map: one run of addresses, reserved at creation, into
+ * which memory objects are attached. Its blocks are those of one page record;
+ * what has no memory is a hole. See range.c.
+ */
+struct kilni_range {
+	struct kilni_page_record page;
+	struct kilni_pool *pool;   /* that of its slices; NULL: no range */
+	struct kilni_block *holes; /* tree */
+	struct kilni_object **object; /* by granule */
+	uint64_t granularity;      /* of addresses and objects */
+	unsigned shift;
+	uint64_t object_max;
+	uint64_t top;              /* end of the highest object, ever */
+	uint64_t objects, bytes;   /* attached */
+	uint64_t peak_bytes;
+	uint64_t returned;         /* bytes given back unasked, lately */
 };
 
 /*
@@ -121,6 +151,7 @@ struct kilni_pools {
 	uint64_t max_page;
 	uint64_t page_bytes;       /* of the ladder's top */
 	uint64_t cap_bytes;
+	char mapping[160];         /* mapped, or why not */
 	unsigned unit_shift;
 
 	uint64_t clock;            /* allocations so far */
@@ -131,6 +162,7 @@ struct kilni_pools {
 	/* The ladder in routing order, then exclusive, then persistent. */
 	unsigned ladder;
 	struct kilni_pool pool[KILNI_POOLS_MAX];
+	struct kilni_range range;
 
 	/* By size in units, for slices of the first pool. */
 	struct kilni_bin *bins;
@@ -151,6 +183,7 @@ struct kilni_pools {
 	uint64_t returned[KILNI_RETURNED];
 	unsigned returned_next;
 	uint64_t driver_calls;
+	struct kilni_pools_calls calls;
 	uint64_t zero_allocations;
 	struct kilni_publication *publication; /* NULL: not published */
 	struct kilni_block zero;   /* stands for slices of zero bytes */
@@ -198,6 +231,12 @@ static inline uint64_t kilni_room(const struct kilni_pools *pools)
 static inline uint64_t kilni_sum(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline bool kilni_in_range(const struct kilni_pools *pools,
+				  const struct kilni_block *block)
+{
+	return block->page == &pools->range.page;
 }
 
 static inline bool kilni_block_is_free(const struct kilni_block *block)
@@ -259,6 +298,59 @@ void kilni_pools_flush(struct kilni_pools *pools);
 /* Makes free what the bins did not need since the last call. */
 void kilni_bins_age(struct kilni_pools *pools);
 
+/* Splits a free block in two; both keep its uses, and the first is in no tree
+ * any more. False: no host memory, nothing has changed. */
+bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
+		       uint64_t size);
+/* Joins block with the one after it, neither in a tree; false: no host
+ * memory, nothing has changed. */
+bool kilni_block_join(struct kilni_pools *pools, struct kilni_block *block);
+/* Puts a free block that is in no tree into one, merged with its neighbours. */
+void kilni_block_settle(struct kilni_pools *pools, struct kilni_block *block);
+
+/* ---- object.c: memory objects of the range ---- */
+
+struct kilni_object *kilni_object_at(const struct kilni_range *range,
+				     uint64_t address);
+/* A new object, not attached. */
+enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
+				     struct kilni_object **out);
+void kilni_object_destroy(struct kilni_pools *pools,
+			  struct kilni_object *object);
+/*
+ * Attaches object at the start of a hole; *out is the block that lies there
+ * now, live and not yet counted as used.
+ */
+enum kiln_status kilni_object_attach(struct kilni_pools *pools,
+				     struct kilni_block *hole, uint64_t address,
+				     struct kilni_object *object,
+				     struct kilni_block **out);
+/* Makes a hole of an object that lies whole in a free block without uses. */
+enum kiln_status kilni_object_detach(struct kilni_pools *pools,
+				     struct kilni_block *block,
+				     struct kilni_object *object);
+
+/* ---- range.c: placing, growing, remapping ---- */
+
+/* Reserves addresses; says in pools->mapping why it could not. */
+void kilni_range_open(struct kilni_pools *pools);
+void kilni_range_close(struct kilni_pools *pools);
+/*
+ * A live block for a request that fits nowhere in the range as it is: from
+ * objects that move or are new. with_event: also by way of what other streams
+ * use. NULL: request->refusal says why.
+ */
+struct kilni_block *kilni_range_grow(struct kilni_pools *pools,
+				     struct kilni_request *request,
+				     bool with_event);
+/* Notes that a block of the range becomes free. */
+void kilni_range_touch(struct kilni_pools *pools,
+		       const struct kilni_block *block);
+/* Gives free objects back until target is reserved that have been free for
+ * age allocations; the bytes that went. */
+uint64_t kilni_range_return(struct kilni_pools *pools, uint64_t target,
+			    uint64_t age);
+
 /* ---- page.c: pages from and to the driver ---- */
 
 void kilni_idle_push(struct kilni_pools *pools, struct kilni_page_record *page);
@@ -277,11 +369,16 @@ struct kilni_block *kilni_page_adopt(struct kilni_pools *pools,
 /* Gives idle pages back, longest idle first, until target is reserved. */
 void kilni_pages_return(struct kilni_pools *pools, uint64_t target);
 void kilni_pages_free_all(struct kilni_pools *pools);
+/* Giving bytes back was a mistake: see page.c. */
+void kilni_regret(struct kilni_pools *pools, uint64_t bytes);
 /* Housekeeping, every KILNI_TICK allocations. */
 void kilni_pools_tick(struct kilni_pools *pools);
 
 /* ---- find.c: which memory serves a request ---- */
 
+/* A live block of the range, in place of a page of the driver; NULL likewise. */
+struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
+					struct kilni_request *request);
 /* A live block, or NULL: request->refusal says why. */
 struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request);

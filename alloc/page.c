@@ -84,6 +84,16 @@ static void leave_pool(struct kilni_page_record *page)
 
 /* ---- giving back ---- */
 
+static void free_page(struct kilni_pools *pools, struct kilni_page_record *page)
+{
+	pools->reserved_bytes -= page->page.bytes;
+	pools->driver_calls++;
+	pools->calls.page_free++;
+	if (KILNI_POISON && pools->limits.host_visible)
+		kilni_unpoison(page->page.address, page->page.bytes);
+	pools->hw->driver->memory->page_free(pools->hw, &page->page);
+}
+
 static void drop_page(struct kilni_pools *pools, struct kilni_page_record *page)
 {
 	struct kilni_block *block = page->first;
@@ -98,11 +108,12 @@ static void drop_page(struct kilni_pools *pools, struct kilni_page_record *page)
 	}
 	kilni_idle_remove(pools, page);
 	leave_pool(page);
-	pools->reserved_bytes -= page->page.bytes;
-	pools->driver_calls++;
-	if (KILNI_POISON && pools->limits.host_visible)
-		kilni_unpoison(page->page.address, page->page.bytes);
-	pools->hw->driver->memory->page_free(pools->hw, &page->page);
+	if (page->inside) {
+		pools->range.pool->reserved_bytes += page->inside->size;
+		kilni_block_release(pools, page->inside);
+	} else {
+		free_page(pools, page);
+	}
 	free(page);
 }
 
@@ -124,10 +135,11 @@ void kilni_pages_return(struct kilni_pools *pools, uint64_t target)
 	while (page && pools->reserved_bytes > target) {
 		struct kilni_page_record *next = page->idle_after;
 
-		if (page_is_done(pools, page))
+		if (!page->pins && page_is_done(pools, page))
 			drop_page(pools, page);
 		page = next;
 	}
+	kilni_range_return(pools, target, 0);
 }
 
 void kilni_pages_free_all(struct kilni_pools *pools)
@@ -144,6 +156,7 @@ void kilni_pages_free_all(struct kilni_pools *pools)
 				kilni_idle_push(pools, page);
 			drop_page(pools, page);
 		}
+	kilni_range_close(pools);
 }
 
 /* ---- the allowance ---- */
@@ -162,6 +175,14 @@ static void remember(struct kilni_pools *pools, uint64_t bytes)
 	pools->returned[pools->returned_next++ % KILNI_RETURNED] = bytes;
 }
 
+void kilni_regret(struct kilni_pools *pools, uint64_t bytes)
+{
+	pools->quiet = 0;
+	pools->slack = kilni_sum(pools->slack, bytes);
+	pools->idle_limit = kilni_min_u64(2 * pools->idle_limit,
+					  KILNI_IDLE_LIMIT_MAX);
+}
+
 /* Whether taking a page shows that one should not have been given back. */
 static void regret(struct kilni_pools *pools, uint64_t bytes)
 {
@@ -171,10 +192,7 @@ static void regret(struct kilni_pools *pools, uint64_t bytes)
 		if (pools->returned[i] != bytes)
 			continue;
 		pools->returned[i] = 0;
-		pools->quiet = 0;
-		pools->slack = kilni_sum(pools->slack, bytes);
-		pools->idle_limit = kilni_min_u64(2 * pools->idle_limit,
-						  KILNI_IDLE_LIMIT_MAX);
+		kilni_regret(pools, bytes);
 		return;
 	}
 }
@@ -189,12 +207,14 @@ static void return_surplus(struct kilni_pools *pools, uint64_t limit,
 	       pools->clock - page->idle_since >= age) {
 		struct kilni_page_record *next = page->idle_after;
 
-		if (page_is_done(pools, page)) {
-			remember(pools, page->page.bytes);
+		if (!page->pins && page_is_done(pools, page)) {
+			if (!page->inside)
+				remember(pools, page->page.bytes);
 			drop_page(pools, page);
 		}
 		page = next;
 	}
+	pools->range.returned += kilni_range_return(pools, limit, age);
 }
 
 static void next_window(struct kilni_pools *pools)
@@ -255,22 +275,22 @@ static void refuse(struct kilni_request *request, enum kiln_status status)
 	request->refusal = status;
 }
 
-static struct kilni_block *new_page(struct kilni_pools *pools,
-				    struct kilni_request *request,
-				    uint64_t bytes)
+static bool lies_in_range(const struct kilni_pools *pools,
+			  const struct kilni_pool *pool)
 {
-	struct kilni_page_record *page = calloc(1, sizeof(*page));
-	struct kilni_block *block = kilni_block_new(pools);
+	return pools->range.pool && pool->kind == KILN_POOL_SLICED;
+}
+
+/* Memory of the driver for a page. */
+static bool ask_driver(struct kilni_pools *pools, struct kilni_request *request,
+		       struct kilni_page_record *page, uint64_t bytes)
+{
 	struct kilni_error_record before;
 	enum kiln_status status;
 
 	kilni_error_save(&before);
-	if (!page || !block) {
-		request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
-					      "alloc: no memory for a page's "
-					      "record");
-		goto fail;
-	}
+	pools->driver_calls++;
+	pools->calls.page_alloc++;
 	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
 						       &page->page);
 	if (status != KILN_OK) {
@@ -278,27 +298,84 @@ static struct kilni_block *new_page(struct kilni_pools *pools,
 		/* A smaller page may do; if not, the report tells it. */
 		if (request->refusal == KILN_ERR_OUT_OF_MEMORY)
 			kilni_error_restore(&before);
-		goto fail;
+		return false;
 	}
-	pools->driver_calls++;
 	pools->reserved_bytes += page->page.bytes;
 	pools->peak_reserved = kilni_max_u64(pools->peak_reserved,
 					     pools->reserved_bytes);
-	join_pool(page, request->pool);
+	regret(pools, bytes);
+	return true;
+}
+
+/* Memory of the range for a page, whose block gets what that waits for. */
+static bool ask_range(struct kilni_pools *pools, struct kilni_request *request,
+		      struct kilni_page_record *page, struct kilni_block *block,
+		      uint64_t bytes)
+{
+	struct kilni_request inner = { .pool = pools->range.pool,
+				       .stream = request->stream,
+				       .size = bytes };
+	struct kilni_block *inside = kilni_find_in_range(pools, &inner);
+
+	if (!inside) {
+		request->refusal = inner.refusal;
+		request->native = inner.native;
+		return false;
+	}
+	if (!kilni_uses_reserve(pools, block, inside->count)) {
+		kilni_block_release(pools, inside);
+		request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
+					      "alloc: no memory for a page's "
+					      "uses");
+		return false;
+	}
+	kilni_uses_merge(block, inside);
+	inside->state = KILNI_BLOCK_PAGE;
+	pools->range.pool->reserved_bytes -= inside->size;
+	page->inside = inside;
+	page->page.address = inside->address;
+	page->page.bytes = inside->size;
+	return true;
+}
+
+static void open_page(struct kilni_pools *pools, struct kilni_pool *pool,
+		      struct kilni_page_record *page, struct kilni_block *block)
+{
+	join_pool(page, pool);
 	block->page = page;
 	block->address = page->page.address;
 	block->size = page->page.bytes;
-	block->state = request->pool->kind == KILN_POOL_PERSISTENT
-			       ? KILNI_BLOCK_TAIL
-			       : KILNI_BLOCK_FREE;
+	block->state = pool->kind == KILN_POOL_PERSISTENT ? KILNI_BLOCK_TAIL
+							  : KILNI_BLOCK_FREE;
 	page->first = block;
 	kilni_tree_insert(kilni_block_root(block), block);
 	kilni_idle_push(pools, page);
 	if (KILNI_POISON && pools->limits.host_visible)
 		kilni_poison(page->page.address, page->page.bytes);
-	regret(pools, bytes);
-	return block;
-fail:
+}
+
+static struct kilni_block *new_page(struct kilni_pools *pools,
+				    struct kilni_request *request,
+				    uint64_t bytes)
+{
+	struct kilni_page_record *page = calloc(1, sizeof(*page));
+	struct kilni_block *block = kilni_block_new(pools);
+	bool done;
+
+	if (!page || !block) {
+		request->refusal = kilni_fail(KILN_ERR_NO_MEMORY, 0,
+					      "alloc: no memory for a page's "
+					      "record");
+		done = false;
+	} else if (lies_in_range(pools, request->pool)) {
+		done = ask_range(pools, request, page, block, bytes);
+	} else {
+		done = ask_driver(pools, request, page, bytes);
+	}
+	if (done) {
+		open_page(pools, request->pool, page, block);
+		return block;
+	}
 	free(page);
 	if (block)
 		kilni_block_drop(pools, block);
@@ -323,19 +400,22 @@ struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
 {
 	uint64_t least = kilni_align_up(request->size, pools->granularity);
 	uint64_t bytes = usual_bytes(pools, request);
+	bool inside = lies_in_range(pools, request->pool);
 	struct kilni_block *block;
 
 	if (least > pools->cap_bytes) {
 		request->refusal = KILN_ERR_LIMIT;
 		return NULL;
 	}
-	make_room(pools, request, bytes, least);
+	if (!inside)
+		make_room(pools, request, bytes, least);
 	for (;;) {
-		if (bytes <= kilni_room(pools)) {
+		if (inside || bytes <= kilni_room(pools)) {
 			block = new_page(pools, request, bytes);
 			if (block)
 				return block;
-			if (request->refusal != KILN_ERR_OUT_OF_MEMORY)
+			if (request->refusal != KILN_ERR_OUT_OF_MEMORY &&
+			    request->refusal != KILN_ERR_LIMIT)
 				return NULL;
 		} else {
 			request->refusal = KILN_ERR_LIMIT;
@@ -378,7 +458,8 @@ struct kilni_block *kilni_page_adopt(struct kilni_pools *pools,
 
 	adoption_range(pools, request, strict, &low, &high);
 	for (page = pools->idle_first; page; page = page->idle_after)
-		if (page->pool != request->pool && page->page.bytes >= low &&
+		if (page->pool != request->pool && !page->inside &&
+		    !page->pins && page->page.bytes >= low &&
 		    page->page.bytes <= high && !page->first->after &&
 		    (!best || page->page.bytes < best->page.bytes) &&
 		    kilni_uses_ready(pools, page->first, request->stream))

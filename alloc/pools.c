@@ -36,6 +36,18 @@ static void add_pool(struct kilni_pools *pools, enum kiln_pool_kind kind,
 	pool->slice_bytes = slice_bytes;
 }
 
+/* Small slices on pages that lie in the range, and the range itself. */
+static void build_mapped(struct kilni_pools *pools)
+{
+	add_pool(pools, KILN_POOL_SLICED, KILNI_SMALL_PAGE, KILNI_SMALL_SLICE);
+	add_pool(pools, KILN_POOL_SLICED, pools->range.granularity,
+		 pools->range.page.page.bytes);
+	pools->ladder = 2;
+	add_pool(pools, KILN_POOL_EXCLUSIVE, 0, pools->max_page);
+	add_pool(pools, KILN_POOL_PERSISTENT, 0, pools->max_page);
+	pools->range.page.pool = pools->range.pool;
+}
+
 /* Rungs whose pages would be as large as the top's are left out. */
 static void build_ladder(struct kilni_pools *pools)
 {
@@ -119,6 +131,7 @@ static enum kiln_status make_bins(struct kilni_pools *pools)
 
 static void destroy(struct kilni_pools *pools)
 {
+	kilni_range_close(pools);
 	pthread_mutex_destroy(&pools->lock);
 	kilni_slabs_free(pools);
 	free(pools->binned);
@@ -146,7 +159,12 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	hw->driver->memory->limits(hw, &pools->limits);
 	status = configure(pools, config);
 	if (status == KILN_OK) {
-		build_ladder(pools);
+		if (!config->plain && !config->rungs)
+			kilni_range_open(pools);
+		if (pools->range.pool)
+			build_mapped(pools);
+		else
+			build_ladder(pools);
 		status = make_bins(pools);
 	}
 	if (status != KILN_OK) {
@@ -285,7 +303,8 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 				    struct kilni_request *request,
 				    struct kilni_block **out)
 {
-	if (request->size > pools->max_page)
+	if (request->size > pools->max_page &&
+	    request->pool != pools->range.pool)
 		return kilni_fail(KILN_ERR_LIMIT, 0,
 				  "out of memory: requested %llu bytes, the "
 				  "device's largest page is %llu",

@@ -6,7 +6,7 @@
 struct sums {
 	uint64_t pages, odd, allocations, live, used, reserved;
 	uint64_t kept;             /* binned or hot */
-	uint64_t tree, tails;
+	uint64_t tree, tails, holes;
 };
 
 #define REQUIRE(condition)                                                     \
@@ -54,6 +54,12 @@ static bool check_block(const struct kilni_pools *pools,
 			!next || !kilni_block_is_free(next) || pools->unmerged);
 	} else if (block->state == KILNI_BLOCK_BINNED) {
 		sums->kept++;
+	} else if (block->state == KILNI_BLOCK_HOLE) {
+		sums->holes++;
+		REQUIRE(kilni_in_range(pools, block) && !block->count);
+		REQUIRE(!next || next->state != KILNI_BLOCK_HOLE);
+	} else if (block->state == KILNI_BLOCK_PAGE) {
+		REQUIRE(kilni_in_range(pools, block));
 	} else {
 		REQUIRE(block->bytes && block->bytes <= block->size);
 		sums->allocations++;
@@ -86,6 +92,10 @@ static bool check_page(const struct kilni_pools *pools,
 	REQUIRE(bytes == page->page.bytes);
 	REQUIRE(used == page->used);
 	REQUIRE(used || is_listed_idle(pools, page));
+	REQUIRE(!page->inside ||
+		(page->inside->state == KILNI_BLOCK_PAGE &&
+		 page->inside->address == page->page.address &&
+		 page->inside->size == bytes));
 	sums->pages++;
 	sums->odd += page->page.bytes != page->pool->page_bytes;
 	sums->reserved += bytes;
@@ -131,6 +141,62 @@ static uint64_t count_bins(const struct kilni_pools *pools)
 	return total;
 }
 
+/* The objects under a block; those that begin in it are counted. */
+static bool check_objects(const struct kilni_range *range,
+			  const struct kilni_block *block, uint64_t *objects,
+			  uint64_t *bytes)
+{
+	uint64_t address = block->address & ~(range->granularity - 1);
+	uint64_t end = block->address + block->size;
+	const struct kilni_object *object;
+
+	REQUIRE(end <= range->top || block->state == KILNI_BLOCK_HOLE);
+	for (; address < end; address += range->granularity) {
+		/* Nothing has ever lain beyond. */
+		if (address >= range->top)
+			break;
+		object = kilni_object_at(range, address);
+		REQUIRE(!object == (block->state == KILNI_BLOCK_HOLE));
+		if (!object)
+			continue;
+		REQUIRE(address >= object->address &&
+			address - object->address < object->bytes);
+		if (address < block->address || address != object->address)
+			continue;
+		++*objects;
+		*bytes += object->bytes;
+	}
+	return true;
+}
+
+static bool check_range(const struct kilni_pools *pools, struct sums *sums)
+{
+	const struct kilni_range *range = &pools->range;
+	const struct kilni_block *block = range->page.first;
+	uint64_t address = range->page.page.address, used = 1;
+	uint64_t objects = 0, bytes = 0, lent = 0;
+
+	for (; block; block = block->after) {
+		REQUIRE(block->page == &range->page);
+		REQUIRE(block->address == address);
+		REQUIRE(check_block(pools, block, sums));
+		REQUIRE(check_objects(range, block, &objects, &bytes));
+		address += block->size;
+		if (block->state != KILNI_BLOCK_HOLE) {
+			used += !kilni_block_is_free(block);
+			sums->reserved += block->size;
+		}
+		if (block->state == KILNI_BLOCK_PAGE)
+			lent += block->size;
+	}
+	REQUIRE(address == range->page.page.address + range->page.page.bytes);
+	REQUIRE(used == range->page.used);
+	REQUIRE(objects == range->objects);
+	REQUIRE(bytes == range->bytes && bytes == sums->reserved);
+	sums->reserved -= lent;
+	return true;
+}
+
 static bool check_pool(const struct kilni_pools *pools,
 		       const struct kilni_pool *pool, uint64_t *reserved,
 		       uint64_t *live)
@@ -138,6 +204,10 @@ static bool check_pool(const struct kilni_pools *pools,
 	const struct kilni_page_record *page;
 	struct sums sums = { 0 };
 
+	if (pool == pools->range.pool) {
+		REQUIRE(check_range(pools, &sums));
+		REQUIRE(sums.holes == count_tree(pools->range.holes));
+	}
 	for (page = pool->pages; page; page = page->after) {
 		REQUIRE(page->pool == pool);
 		REQUIRE(!page->after || page->after->before == page);

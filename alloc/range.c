@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The range: addresses are reserved once, for much more than the device has,
+ * and memory objects are attached where a contiguous range is needed. Slices
+ * live in it by best fit. Where nothing fits, the place is taken that lacks
+ * the least memory, holes in it or at its end, and that memory comes
+ *
+ *  1. from new objects, while what is reserved stays within the limit: the
+ *     peak of live bytes and a little (LIMIT_PART of it, LIMIT_MOST at most);
+ *  2. from objects that lie whole in free memory which no work uses any more:
+ *     they are detached there and attached here;
+ *  3. from new objects beyond the limit, up to the cap.
+ *
+ * A call of the driver costs the same whatever an object's size, but an object
+ * with one live byte in it cannot move. So the usual size of a new object is
+ * OBJECT_PART of what is reserved, and an object of more than twice that is
+ * destroyed rather than moved, which makes room for smaller ones. A program's
+ * first EARLY requests get the largest objects and a larger limit: its memory
+ * grows anyway, and a move would be wasted.
+ */
+#define LIMIT_PART 24
+#define LIMIT_MOST (UINT64_C(64) << 20)
+#define OBJECT_PART 128
+#define OBJECT_MOST (UINT64_C(64) << 20)
+#define EARLY 3000
+#define EARLY_PART 10
+
+/* So many objects at most, roughly: systems bound the number of mappings. */
+#define OBJECTS_MOST 4096
+
+/* Blocks of one span that are looked at. */
+#define SPAN_MOST 64
+
+/* Granules under the cap from which on mapping makes sense. */
+#define LEAST_GRANULES 16
+
+static const struct kilni_memory_ops *memory(const struct kilni_pools *pools)
+{
+	return pools->hw->driver->memory;
+}
+
+static uint64_t end_of(const struct kilni_block *block)
+{
+	return block->address + block->size;
+}
+
+/* ---- opening and closing ---- */
+
+static uint64_t reserve_bytes(const struct kilni_pools *pools)
+{
+	const struct kilni_memory_limits *limits = &pools->limits;
+	uint64_t bytes = limits->map_reserve_bytes;
+	uint64_t cap = kilni_min_u64(pools->cap_bytes, UINT64_MAX / 16);
+
+	return kilni_min_u64(bytes, 8 * cap) & ~(limits->map_granularity - 1);
+}
+
+/* One hole over all addresses. */
+static bool set_up(struct kilni_pools *pools, uint64_t address, uint64_t bytes)
+{
+	struct kilni_range *range = &pools->range;
+	struct kilni_block *block = kilni_block_new(pools);
+
+	range->object = calloc(bytes >> range->shift, sizeof(*range->object));
+	if (!block || !range->object) {
+		free(range->object);
+		range->object = NULL;
+		return false;
+	}
+	range->page.page.address = address;
+	range->page.page.bytes = bytes;
+	range->page.first = block;
+	range->page.used = 1; /* never idle */
+	range->top = address;
+	block->address = address;
+	block->size = bytes;
+	block->page = &range->page;
+	block->state = KILNI_BLOCK_HOLE;
+	kilni_tree_insert(&range->holes, block);
+	return true;
+}
+
+static bool is_worth_it(struct kilni_pools *pools)
+{
+	uint64_t grain = pools->limits.map_granularity;
+
+	if (!grain)
+		snprintf(pools->mapping, sizeof(pools->mapping),
+			 "plain: the driver cannot map");
+	else if (pools->cap_bytes / LEAST_GRANULES < grain)
+		snprintf(pools->mapping, sizeof(pools->mapping),
+			 "plain: the cap is less than %d times %llu",
+			 LEAST_GRANULES, (unsigned long long)grain);
+	else
+		return true;
+	return false;
+}
+
+void kilni_range_open(struct kilni_pools *pools)
+{
+	struct kilni_range *range = &pools->range;
+	struct kilni_error_record before;
+	uint64_t address = 0, bytes;
+
+	if (!is_worth_it(pools))
+		return;
+	range->granularity = pools->limits.map_granularity;
+	range->shift = (unsigned)__builtin_ctzll(range->granularity);
+	range->object_max = kilni_min_u64(pools->page_bytes, OBJECT_MOST);
+	range->object_max = kilni_min_u64(range->object_max,
+					  pools->cap_bytes / 64);
+	range->object_max = kilni_max_u64(
+		range->object_max & ~(range->granularity - 1),
+		range->granularity);
+	bytes = reserve_bytes(pools);
+	kilni_error_save(&before);
+	if (memory(pools)->map_reserve(pools->hw, bytes, &address) != KILN_OK) {
+		snprintf(pools->mapping, sizeof(pools->mapping),
+			 "plain: %llu bytes of addresses refused: %.90s",
+			 (unsigned long long)bytes, kiln_error_message());
+		kilni_error_restore(&before);
+		kilni_log(KILNI_LOG_WARN, "pools: %s", pools->mapping);
+		return;
+	}
+	if (!set_up(pools, address, bytes)) {
+		memory(pools)->map_unreserve(pools->hw, address, bytes);
+		snprintf(pools->mapping, sizeof(pools->mapping),
+			 "plain: no host memory for the map");
+		kilni_log(KILNI_LOG_WARN, "pools: %s", pools->mapping);
+		return;
+	}
+	snprintf(pools->mapping, sizeof(pools->mapping), "mapped");
+	range->pool = &pools->pool[1];
+}
+
+/* Detached without regard to what lies in them: nobody uses it any more. */
+static void drop_objects(struct kilni_pools *pools)
+{
+	struct kilni_range *range = &pools->range;
+	uint64_t address = range->page.page.address;
+
+	while (address < range->top) {
+		struct kilni_object *object = kilni_object_at(range, address);
+
+		if (!object) {
+			address += range->granularity;
+			continue;
+		}
+		address += object->bytes;
+		pools->calls.map_detach++;
+		if (memory(pools)->map_detach(pools->hw, object->address,
+					      object->bytes,
+					      object->memory) == KILN_OK)
+			kilni_object_destroy(pools, object);
+		else
+			free(object);
+	}
+}
+
+void kilni_range_close(struct kilni_pools *pools)
+{
+	struct kilni_range *range = &pools->range;
+	struct kilni_block *block = range->page.first;
+
+	if (!range->pool)
+		return;
+	drop_objects(pools);
+	while (block) {
+		struct kilni_block *next = block->after;
+
+		kilni_block_drop(pools, block);
+		block = next;
+	}
+	memory(pools)->map_unreserve(pools->hw, range->page.page.address,
+				     range->page.page.bytes);
+	free(range->object);
+	memset(range, 0, sizeof(*range));
+}
+
+/* ---- free objects ---- */
+
+void kilni_range_touch(struct kilni_pools *pools,
+		       const struct kilni_block *block)
+{
+	struct kilni_range *range = &pools->range;
+	uint64_t address = block->address, end = end_of(block);
+
+	while (address < end) {
+		struct kilni_object *object = kilni_object_at(range, address);
+
+		object->idle_since = pools->clock;
+		address = object->address + object->bytes;
+	}
+}
+
+/* The next object after address that lies whole in a free block. */
+static struct kilni_object *whole_object(const struct kilni_range *range,
+					 const struct kilni_block *block,
+					 uint64_t address)
+{
+	struct kilni_object *object;
+
+	while (address < end_of(block)) {
+		object = kilni_object_at(range, address);
+		address = object->address + object->bytes;
+		if (object->address >= block->address &&
+		    address <= end_of(block))
+			return object;
+	}
+	return NULL;
+}
+
+/* A free block that may hold whole objects: the one after block in order of
+ * size, or the first; none of work still uses it. */
+static struct kilni_block *next_idle(struct kilni_pools *pools,
+				     struct kilni_block *block)
+{
+	struct kilni_block *tree = pools->range.pool->tree;
+
+	block = block ? kilni_tree_next(tree, block)
+		      : kilni_tree_fit(tree, pools->range.granularity);
+	while (block && !kilni_uses_done(pools, block))
+		block = kilni_tree_next(tree, block);
+	return block;
+}
+
+struct choice {
+	struct kilni_block *block;
+	struct kilni_object *object;
+};
+
+/* What a request needs at a place that lies in a hole. */
+struct lack {
+	uint64_t want;             /* bytes, whole granules */
+	uint64_t room;             /* of the hole from there on */
+	uint64_t low, high;        /* where the request will lie */
+};
+
+/* The largest of at most what is wanted, else the smallest that has room. */
+static bool is_better(const struct kilni_object *object,
+		      const struct kilni_object *than, const struct lack *lack)
+{
+	if (object->pins || object->bytes > lack->room)
+		return false;
+	if (!than)
+		return true;
+	if (object->bytes <= lack->want)
+		return than->bytes > lack->want || than->bytes < object->bytes;
+	return than->bytes > lack->want && than->bytes > object->bytes;
+}
+
+static bool choose(struct kilni_pools *pools, const struct lack *lack,
+		   struct choice *best)
+{
+	struct kilni_block *block = NULL;
+	struct kilni_object *object;
+
+	*best = (struct choice){ NULL, NULL };
+	while ((block = next_idle(pools, block))) {
+		if (block->address < lack->high && end_of(block) > lack->low)
+			continue;
+		object = whole_object(&pools->range, block, block->address);
+		for (; object;
+		     object = whole_object(&pools->range, block,
+					   object->address + object->bytes)) {
+			if (is_better(object, best->object, lack))
+				*best = (struct choice){ block, object };
+		}
+		if (best->object && best->object->bytes == lack->want)
+			break;
+	}
+	return best->object != NULL;
+}
+
+/* Detaches what was chosen; a refusal is none of the caller's errors. */
+static bool take_away(struct kilni_pools *pools, const struct choice *choice)
+{
+	struct kilni_error_record before;
+
+	kilni_error_save(&before);
+	if (kilni_object_detach(pools, choice->block, choice->object) ==
+	    KILN_OK)
+		return true;
+	kilni_log(KILNI_LOG_WARN, "pools: %s", kiln_error_message());
+	kilni_error_restore(&before);
+	return false;
+}
+
+static bool choose_old(struct kilni_pools *pools, uint64_t age,
+		       struct choice *choice)
+{
+	struct kilni_block *block = NULL;
+	struct kilni_object *object;
+
+	while ((block = next_idle(pools, block))) {
+		object = whole_object(&pools->range, block, block->address);
+		for (; object;
+		     object = whole_object(&pools->range, block,
+					   object->address + object->bytes)) {
+			if (object->pins ||
+			    pools->clock - object->idle_since < age)
+				continue;
+			*choice = (struct choice){ block, object };
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t kilni_range_return(struct kilni_pools *pools, uint64_t target,
+			    uint64_t age)
+{
+	struct choice choice;
+	uint64_t bytes = 0;
+
+	if (!pools->range.pool)
+		return 0;
+	while (pools->reserved_bytes > target &&
+	       choose_old(pools, age, &choice) && take_away(pools, &choice)) {
+		bytes += choice.object->bytes;
+		kilni_object_destroy(pools, choice.object);
+	}
+	return bytes;
+}
+
+/* ---- where objects come from ---- */
+
+static uint64_t usual_object(const struct kilni_pools *pools)
+{
+	const struct kilni_range *range = &pools->range;
+	uint64_t bytes = pools->reserved_bytes / OBJECT_PART;
+
+	if (pools->clock < EARLY)
+		return range->object_max;
+	bytes = kilni_max_u64(bytes & ~(range->granularity - 1),
+			      range->granularity);
+	return kilni_min_u64(bytes, range->object_max);
+}
+
+static uint64_t limit_of(const struct kilni_pools *pools, uint64_t more)
+{
+	uint64_t peak = kilni_max_u64(pools->peak_live, pools->window_peak);
+	uint64_t limit;
+
+	peak = kilni_max_u64(peak, kilni_sum(pools->live_bytes, more));
+	limit = kilni_sum(peak,
+			  kilni_min_u64(peak / LIMIT_PART, LIMIT_MOST));
+	if (pools->clock < EARLY)
+		limit = kilni_sum(limit, peak / EARLY_PART / EARLY *
+						 (EARLY - pools->clock));
+	return limit;
+}
+
+/* Size of a new object: the usual one, less where the limit would be passed,
+ * but never less than what is wanted, or the cap leaves. */
+static uint64_t new_bytes(const struct kilni_pools *pools,
+			  const struct lack *lack, uint64_t limit)
+{
+	const struct kilni_range *range = &pools->range;
+	uint64_t bytes = usual_object(pools), room = kilni_room(pools);
+	uint64_t least = pools->reserved_bytes / OBJECTS_MOST;
+
+	bytes = kilni_min_u64(bytes, lack->room);
+	while (bytes > lack->want && bytes > least &&
+	       kilni_sum(pools->reserved_bytes, bytes) > limit) {
+		bytes = (bytes / 2) & ~(range->granularity - 1);
+		bytes = kilni_max_u64(bytes, lack->want);
+	}
+	if (bytes > room && lack->want <= room)
+		bytes = lack->want;
+	return kilni_min_u64(bytes, room & ~(range->granularity - 1));
+}
+
+/* Growing shows that memory should not have been given back. */
+static void regret(struct kilni_pools *pools, uint64_t bytes)
+{
+	struct kilni_range *range = &pools->range;
+
+	if (!range->returned)
+		return;
+	bytes = kilni_min_u64(bytes, range->returned);
+	range->returned -= bytes;
+	kilni_regret(pools, bytes);
+}
+
+static enum kiln_status create(struct kilni_pools *pools,
+			       const struct lack *lack, uint64_t limit,
+			       struct kilni_object **out)
+{
+	uint64_t bytes = new_bytes(pools, lack, limit);
+	enum kiln_status status;
+
+	if (!bytes)
+		return KILN_ERR_LIMIT;
+	for (;;) {
+		status = kilni_object_create(pools, bytes, out);
+		if (status == KILN_OK)
+			regret(pools, bytes);
+		if (status != KILN_ERR_OUT_OF_MEMORY ||
+		    bytes == pools->range.granularity)
+			return status;
+		bytes = kilni_align_up(bytes / 2, pools->range.granularity);
+	}
+}
+
+/* An object that moves; false: there is none. */
+static bool move(struct kilni_pools *pools, const struct lack *lack,
+		 struct kilni_object **out)
+{
+	struct choice choice;
+
+	if (!choose(pools, lack, &choice) || !take_away(pools, &choice))
+		return false;
+	*out = choice.object;
+	return true;
+}
+
+/* An object that is not attached, for a place in a hole. */
+static enum kiln_status get_object(struct kilni_pools *pools,
+				   const struct kilni_request *request,
+				   const struct lack *lack,
+				   struct kilni_object **out)
+{
+	uint64_t limit = limit_of(pools, request->bytes);
+	uint64_t usual = usual_object(pools);
+	enum kiln_status status;
+
+	limit = kilni_min_u64(limit, pools->cap_bytes);
+	if (kilni_sum(pools->reserved_bytes,
+		      kilni_min_u64(lack->want, usual)) <= limit) {
+		status = create(pools, lack, limit, out);
+		if (status != KILN_ERR_OUT_OF_MEMORY)
+			return status;
+	}
+	if (move(pools, lack, out)) {
+		if ((*out)->bytes <= 2 * usual)
+			return KILN_OK;
+		kilni_object_destroy(pools, *out);
+	}
+	return create(pools, lack, limit, out);
+}
+
+/* ---- finding a place ---- */
+
+struct place {
+	struct kilni_block *first; /* block in which it starts */
+	uint64_t address;
+	uint64_t lack;             /* bytes without memory */
+};
+
+/* Whether a request may have what is in the block, or its addresses. */
+static bool is_usable(struct kilni_pools *pools,
+		      const struct kilni_request *request,
+		      struct kilni_block *block, bool with_event)
+{
+	if (block->state == KILNI_BLOCK_HOLE)
+		return true;
+	return block->state == KILNI_BLOCK_FREE &&
+	       (with_event ||
+		kilni_uses_ready(pools, block, request->stream));
+}
+
+/* Bytes that lack memory where size bytes start at address in block, which is
+ * followed by usable blocks up to end; UINT64_MAX: it does not fit. */
+static uint64_t lack_at(const struct kilni_range *range,
+			const struct kilni_block *block, uint64_t address,
+			uint64_t size, uint64_t end)
+{
+	uint64_t stop = address + size, lack = 0;
+
+	if (stop > end || stop < address)
+		return UINT64_MAX;
+	for (; block && block->address < stop; block = block->after) {
+		uint64_t low = kilni_max_u64(address, block->address);
+		uint64_t high = kilni_min_u64(stop, end_of(block));
+
+		if (block->state == KILNI_BLOCK_HOLE)
+			lack += kilni_align_up(high - low, range->granularity);
+	}
+	return lack;
+}
+
+static void consider(const struct kilni_range *range,
+		     struct kilni_block *block, uint64_t address,
+		     uint64_t size, uint64_t end, struct place *best)
+{
+	uint64_t lack = lack_at(range, block, address, size, end);
+
+	if (lack == UINT64_MAX)
+		return;
+	if (best->first && (lack > best->lack || (lack == best->lack &&
+						  address > best->address)))
+		return;
+	*best = (struct place){ block, address, lack };
+}
+
+/* The places in one span of usable blocks: at the start of each, or in a hole
+ * so that the end is that of the free block behind it. */
+static void consider_span(const struct kilni_range *range,
+			  struct kilni_block *first, uint64_t end,
+			  uint64_t size, struct place *best)
+{
+	struct kilni_block *block = first;
+	unsigned i;
+
+	for (i = 0; i < SPAN_MOST && block && block->address < end; i++) {
+		struct kilni_block *next = block->after;
+
+		consider(range, block, block->address, size, end, best);
+		if (block->state == KILNI_BLOCK_HOLE && next &&
+		    next->address < end && next->size < size &&
+		    end_of(next) - size > block->address)
+			consider(range, block,
+				 (end_of(next) - size) &
+					 ~(range->granularity - 1),
+				 size, end, best);
+		block = next;
+	}
+}
+
+static bool find_place(struct kilni_pools *pools,
+		       const struct kilni_request *request, bool with_event,
+		       struct place *best)
+{
+	const struct kilni_range *range = &pools->range;
+	struct kilni_block *hole = kilni_tree_fit(range->holes, 0);
+
+	*best = (struct place){ NULL, 0, UINT64_MAX };
+	for (; hole; hole = kilni_tree_next(range->holes, hole)) {
+		struct kilni_block *first = hole, *last = hole;
+		unsigned left = SPAN_MOST, right = SPAN_MOST;
+
+		while (left-- && first->before &&
+		       is_usable(pools, request, first->before, with_event))
+			first = first->before;
+		while (right-- && last->after &&
+		       is_usable(pools, request, last->after, with_event))
+			last = last->after;
+		consider_span(range, first, end_of(last), request->size, best);
+	}
+	return best->first != NULL;
+}
+
+/* ---- filling it ---- */
+
+/* Makes free a live block that is not counted yet. */
+static void let_go(struct kilni_pools *pools, struct kilni_block *block)
+{
+	block->state = KILNI_BLOCK_FREE;
+	kilni_block_settle(pools, block);
+}
+
+/* Cuts a live block that is not counted yet down to size; false: no host
+ * memory, and it is free now. */
+static bool trim(struct kilni_pools *pools, struct kilni_block *block,
+		 uint64_t size)
+{
+	struct kilni_block **root;
+	bool whole;
+
+	if (block->size <= size)
+		return true;
+	block->state = KILNI_BLOCK_FREE;
+	root = kilni_block_root(block);
+	kilni_tree_insert(root, block);
+	whole = !kilni_block_split(pools, block, size);
+	if (whole) {
+		kilni_tree_remove(root, block);
+		kilni_block_settle(pools, block);
+		return false;
+	}
+	block->state = KILNI_BLOCK_LIVE;
+	kilni_tree_remove(root, block->after);
+	kilni_block_settle(pools, block->after);
+	return true;
+}
+
+/* A request that is being put together. */
+struct growth {
+	struct kilni_pools *pools;
+	struct kilni_request *request;
+	struct kilni_block *target; /* what it has so far, live, or NULL */
+	uint64_t address;          /* where it goes on */
+	uint64_t end;
+};
+
+static enum kiln_status no_memory(void)
+{
+	return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+			  "pools: no memory for a slice's record");
+}
+
+/* Makes a live block that follows the target a part of it. */
+static enum kiln_status add(struct growth *growth, struct kilni_block *block)
+{
+	struct kilni_pools *pools = growth->pools;
+
+	if (!growth->target) {
+		growth->target = block;
+		pools->range.page.used++;
+	} else if (!kilni_block_join(pools, growth->target)) {
+		let_go(pools, block);
+		return no_memory();
+	}
+	growth->address = end_of(growth->target);
+	return KILN_OK;
+}
+
+static enum kiln_status add_free(struct growth *growth,
+				 struct kilni_block *block)
+{
+	uint64_t missing = growth->end - growth->address;
+	struct kilni_pools *pools = growth->pools;
+	void *stream = growth->request->stream;
+
+	if (!kilni_uses_ready(pools, block, stream))
+		KILNI_TRY(kilni_uses_order(pools, block, stream));
+	if (block->size <= missing)
+		kilni_tree_remove(kilni_block_root(block), block);
+	else if (!kilni_block_split(pools, block, missing))
+		return no_memory();
+	block->state = KILNI_BLOCK_LIVE;
+	return add(growth, block);
+}
+
+static struct kilni_block *hole_at(const struct kilni_range *range,
+				   uint64_t address)
+{
+	struct kilni_block *hole = kilni_tree_fit(range->holes, 0);
+
+	while (hole && (hole->address > address || end_of(hole) <= address))
+		hole = kilni_tree_next(range->holes, hole);
+	return hole;
+}
+
+static enum kiln_status add_hole(struct growth *growth,
+				 struct kilni_block *hole)
+{
+	struct kilni_pools *pools = growth->pools;
+	uint64_t missing = growth->end - growth->address;
+	struct lack lack = { .room = end_of(hole) - growth->address,
+			     .low = growth->address,
+			     .high = growth->end };
+	struct kilni_object *object = NULL;
+	struct kilni_block *block;
+	enum kiln_status status;
+
+	lack.want = kilni_align_up(missing, pools->range.granularity);
+	lack.want = kilni_min_u64(lack.want, lack.room);
+	KILNI_TRY(get_object(pools, growth->request, &lack, &object));
+	/* A move nearby may have made another block of the hole. */
+	hole = hole_at(&pools->range, growth->address);
+	status = kilni_object_attach(pools, hole, growth->address, object,
+				     &block);
+	if (status != KILN_OK) {
+		kilni_object_destroy(pools, object);
+		return status;
+	}
+	return trim(pools, block, missing) ? add(growth, block) : no_memory();
+}
+
+static enum kiln_status fill(struct growth *growth, struct kilni_block *next)
+{
+	while (growth->address < growth->end) {
+		KILNI_TRY(next->state == KILNI_BLOCK_FREE
+				  ? add_free(growth, next)
+				  : add_hole(growth, next));
+		next = growth->target->after;
+	}
+	return KILN_OK;
+}
+
+struct kilni_block *kilni_range_grow(struct kilni_pools *pools,
+				     struct kilni_request *request,
+				     bool with_event)
+{
+	struct growth growth = { .pools = pools, .request = request };
+	struct kilni_error_record before;
+	enum kiln_status status;
+	struct place place;
+
+	if (!find_place(pools, request, with_event, &place)) {
+		request->refusal = KILN_ERR_OUT_OF_MEMORY;
+		return NULL;
+	}
+	kilni_error_save(&before);
+	growth.address = place.address;
+	growth.end = place.address + request->size;
+	status = fill(&growth, place.first);
+	if (status == KILN_OK) {
+		growth.target->behind = request->stream;
+		return growth.target;
+	}
+	if (growth.target)
+		kilni_block_release(pools, growth.target);
+	/* Where no event can be had the refusal before stands. */
+	if (with_event && status == KILN_ERR_BUSY) {
+		kilni_error_restore(&before);
+		return NULL;
+	}
+	request->refusal = status;
+	if (status == KILN_ERR_OUT_OF_MEMORY) {
+		request->native = kiln_error_native();
+		kilni_error_restore(&before);
+	}
+	return NULL;
+}
