@@ -112,7 +112,7 @@ struct kilni_object {
  * which memory objects are attached. Its blocks are those of one page record;
  * what has no memory is a hole. See range.c.
  */
-struct kilni_range {
+struct kilni_mapped {
 	struct kilni_page_record page;
 	struct kilni_pool *pool;   /* that of its slices; NULL: no range */
 	struct kilni_block *holes; /* tree */
@@ -162,7 +162,7 @@ struct kilni_pools {
 	/* The ladder in routing order, then exclusive, then persistent. */
 	unsigned ladder;
 	struct kilni_pool pool[KILNI_POOLS_MAX];
-	struct kilni_range range;
+	struct kilni_mapped range;
 
 	/* By size in units, for slices of the first pool. */
 	struct kilni_bin *bins;
@@ -310,7 +310,7 @@ void kilni_block_settle(struct kilni_pools *pools, struct kilni_block *block);
 
 /* ---- object.c: memory objects of the range ---- */
 
-struct kilni_object *kilni_object_at(const struct kilni_range *range,
+struct kilni_object *kilni_object_at(const struct kilni_mapped *range,
 				     uint64_t address);
 /* A new object, not attached. */
 enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,

@@ -16,7 +16,7 @@ static const struct kilni_memory_ops *memory(const struct kilni_pools *pools)
 	return pools->hw->driver->memory;
 }
 
-struct kilni_object *kilni_object_at(const struct kilni_range *range,
+struct kilni_object *kilni_object_at(const struct kilni_mapped *range,
 				     uint64_t address)
 {
 	return range->object[(address - range->page.page.address) >>
@@ -131,7 +131,7 @@ static struct kilni_block *cut_out(struct kilni_block **root,
 	return block;
 }
 
-static void set_objects(struct kilni_range *range, uint64_t address,
+static void set_objects(struct kilni_mapped *range, uint64_t address,
 			uint64_t bytes, struct kilni_object *object)
 {
 	uint64_t i = (address - range->page.page.address) >> range->shift;
@@ -148,7 +148,7 @@ enum kiln_status kilni_object_attach(struct kilni_pools *pools,
 				     struct kilni_object *object,
 				     struct kilni_block **out)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	struct kilni_block *block;
 	struct spares spares;
 	enum kiln_status status;
@@ -203,7 +203,7 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 				     struct kilni_block *block,
 				     struct kilni_object *object)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	struct spares spares;
 	enum kiln_status status;
 

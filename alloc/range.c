@@ -64,7 +64,7 @@ static uint64_t reserve_bytes(const struct kilni_pools *pools)
 /* One hole over all addresses. */
 static bool set_up(struct kilni_pools *pools, uint64_t address, uint64_t bytes)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	struct kilni_block *block = kilni_block_new(pools);
 
 	range->object = calloc(bytes >> range->shift, sizeof(*range->object));
@@ -104,7 +104,7 @@ static bool is_worth_it(struct kilni_pools *pools)
 
 void kilni_range_open(struct kilni_pools *pools)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	struct kilni_error_record before;
 	uint64_t address = 0, bytes;
 
@@ -142,7 +142,7 @@ void kilni_range_open(struct kilni_pools *pools)
 /* Detached without regard to what lies in them: nobody uses it any more. */
 static void drop_objects(struct kilni_pools *pools)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	uint64_t address = range->page.page.address;
 
 	while (address < range->top) {
@@ -165,7 +165,7 @@ static void drop_objects(struct kilni_pools *pools)
 
 void kilni_range_close(struct kilni_pools *pools)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	struct kilni_block *block = range->page.first;
 
 	if (!range->pool)
@@ -188,7 +188,7 @@ void kilni_range_close(struct kilni_pools *pools)
 void kilni_range_touch(struct kilni_pools *pools,
 		       const struct kilni_block *block)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 	uint64_t address = block->address, end = end_of(block);
 
 	while (address < end) {
@@ -200,7 +200,7 @@ void kilni_range_touch(struct kilni_pools *pools,
 }
 
 /* The next object after address that lies whole in a free block. */
-static struct kilni_object *whole_object(const struct kilni_range *range,
+static struct kilni_object *whole_object(const struct kilni_mapped *range,
 					 const struct kilni_block *block,
 					 uint64_t address)
 {
@@ -333,7 +333,7 @@ uint64_t kilni_range_return(struct kilni_pools *pools, uint64_t target,
 
 static uint64_t usual_object(const struct kilni_pools *pools)
 {
-	const struct kilni_range *range = &pools->range;
+	const struct kilni_mapped *range = &pools->range;
 	uint64_t bytes = pools->reserved_bytes / OBJECT_PART;
 
 	if (pools->clock < EARLY)
@@ -362,7 +362,7 @@ static uint64_t limit_of(const struct kilni_pools *pools, uint64_t more)
 static uint64_t new_bytes(const struct kilni_pools *pools,
 			  const struct lack *lack, uint64_t limit)
 {
-	const struct kilni_range *range = &pools->range;
+	const struct kilni_mapped *range = &pools->range;
 	uint64_t bytes = usual_object(pools), room = kilni_room(pools);
 	uint64_t least = pools->reserved_bytes / OBJECTS_MOST;
 
@@ -380,7 +380,7 @@ static uint64_t new_bytes(const struct kilni_pools *pools,
 /* Growing shows that memory should not have been given back. */
 static void regret(struct kilni_pools *pools, uint64_t bytes)
 {
-	struct kilni_range *range = &pools->range;
+	struct kilni_mapped *range = &pools->range;
 
 	if (!range->returned)
 		return;
@@ -468,7 +468,7 @@ static bool is_usable(struct kilni_pools *pools,
 
 /* Bytes that lack memory where size bytes start at address in block, which is
  * followed by usable blocks up to end; UINT64_MAX: it does not fit. */
-static uint64_t lack_at(const struct kilni_range *range,
+static uint64_t lack_at(const struct kilni_mapped *range,
 			const struct kilni_block *block, uint64_t address,
 			uint64_t size, uint64_t end)
 {
@@ -486,7 +486,7 @@ static uint64_t lack_at(const struct kilni_range *range,
 	return lack;
 }
 
-static void consider(const struct kilni_range *range,
+static void consider(const struct kilni_mapped *range,
 		     struct kilni_block *block, uint64_t address,
 		     uint64_t size, uint64_t end, struct place *best)
 {
@@ -502,7 +502,7 @@ static void consider(const struct kilni_range *range,
 
 /* The places in one span of usable blocks: at the start of each, or in a hole
  * so that the end is that of the free block behind it. */
-static void consider_span(const struct kilni_range *range,
+static void consider_span(const struct kilni_mapped *range,
 			  struct kilni_block *first, uint64_t end,
 			  uint64_t size, struct place *best)
 {
@@ -528,7 +528,7 @@ static bool find_place(struct kilni_pools *pools,
 		       const struct kilni_request *request, bool with_event,
 		       struct place *best)
 {
-	const struct kilni_range *range = &pools->range;
+	const struct kilni_mapped *range = &pools->range;
 	struct kilni_block *hole = kilni_tree_fit(range->holes, 0);
 
 	*best = (struct place){ NULL, 0, UINT64_MAX };
@@ -629,7 +629,7 @@ static enum kiln_status add_free(struct growth *growth,
 	return add(growth, block);
 }
 
-static struct kilni_block *hole_at(const struct kilni_range *range,
+static struct kilni_block *hole_at(const struct kilni_mapped *range,
 				   uint64_t address)
 {
 	struct kilni_block *hole = kilni_tree_fit(range->holes, 0);

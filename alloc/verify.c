@@ -142,7 +142,7 @@ static uint64_t count_bins(const struct kilni_pools *pools)
 }
 
 /* The objects under a block; those that begin in it are counted. */
-static bool check_objects(const struct kilni_range *range,
+static bool check_objects(const struct kilni_mapped *range,
 			  const struct kilni_block *block, uint64_t *objects,
 			  uint64_t *bytes)
 {
@@ -171,7 +171,7 @@ static bool check_objects(const struct kilni_range *range,
 
 static bool check_range(const struct kilni_pools *pools, struct sums *sums)
 {
-	const struct kilni_range *range = &pools->range;
+	const struct kilni_mapped *range = &pools->range;
 	const struct kilni_block *block = range->page.first;
 	uint64_t address = range->page.page.address, used = 1;
 	uint64_t objects = 0, bytes = 0, lent = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cpu/internal.h"
+#include "drivers/cpu/map.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +20,9 @@
 #define SPIN_US_DEFAULT 20
 #define SLICE_ALIGNMENT 64
 #define PAGE_GRANULARITY 4096
+/* Addresses that are reserved for mapping, of those that a process has. */
+#define RESERVE_FACTOR 8
+#define RESERVE_MOST ((uint64_t)1 << 44)
 
 extern const struct kilni_driver kilni_cpu_driver;
 
@@ -129,6 +133,9 @@ static void fill_limits(struct kilni_memory_limits *limits,
 	limits->max_page_bytes = limits->total_bytes &
 				 ~((uint64_t)PAGE_GRANULARITY - 1);
 	limits->host_visible = true;
+	limits->map_granularity = KILNI_CPU_MAP_GRANULARITY;
+	limits->map_reserve_bytes = kilni_min_u64(
+		RESERVE_FACTOR * limits->total_bytes, RESERVE_MOST);
 }
 
 /* Fills in a device that is all zeros. */

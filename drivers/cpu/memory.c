@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "drivers/cpu/internal.h"
+#include "drivers/cpu/map.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -80,20 +81,44 @@ static void *map_aligned(uint64_t bytes, uint64_t align)
 	return pointer(address + head);
 }
 
+/* How the system shall back it; a refusal costs speed alone. */
+static void advise(struct kilni_hw *hw, void *base, uint64_t bytes)
+{
+	if (bytes >= HUGE_BYTES)
+		(void)madvise(base, bytes, MADV_HUGEPAGE);
+	bind_nodes(cpu_hw(hw), base, bytes);
+}
+
+void *kilni_cpu_map_pages(struct kilni_hw *hw, uint64_t bytes)
+{
+	void *base = map_aligned(bytes, bytes >= HUGE_BYTES ? HUGE_BYTES : 0);
+
+	if (base)
+		advise(hw, base, bytes);
+	return base;
+}
+
+bool kilni_cpu_fresh_pages(struct kilni_hw *hw, void *base, uint64_t bytes)
+{
+	if (mmap(base, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		return false;
+	advise(hw, base, bytes);
+	return true;
+}
+
 static enum kiln_status memory_page_alloc(struct kilni_hw *hw, uint64_t bytes,
 					  struct kilni_page *page)
 {
 	void *base;
 
 	KILNI_TRY(KILNI_FAULT("page_alloc"));
-	base = map_aligned(bytes, bytes >= HUGE_BYTES ? HUGE_BYTES : 0);
+	base = kilni_cpu_map_pages(hw, bytes);
 	if (!base)
 		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, errno,
 				  "cpu: page of %" PRIu64 " bytes: %s", bytes,
 				  strerror(errno));
-	if (bytes >= HUGE_BYTES)
-		(void)madvise(base, bytes, MADV_HUGEPAGE);
-	bind_nodes(cpu_hw(hw), base, bytes);
 	page->address = (uintptr_t)base;
 	page->bytes = bytes;
 	page->handle = 0;
@@ -131,12 +156,12 @@ const struct kilni_memory_ops kilni_cpu_memory_ops = {
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
 	.page_free = memory_page_free,
-	.map_reserve = kilni_memory_stub_map_reserve,
-	.map_unreserve = kilni_memory_stub_map_unreserve,
-	.map_create = kilni_memory_stub_map_create,
-	.map_destroy = kilni_memory_stub_map_destroy,
-	.map_attach = kilni_memory_stub_map_attach,
-	.map_detach = kilni_memory_stub_map_detach,
+	.map_reserve = kilni_cpu_map_reserve,
+	.map_unreserve = kilni_cpu_map_unreserve,
+	.map_create = kilni_cpu_map_create,
+	.map_destroy = kilni_cpu_map_destroy,
+	.map_attach = kilni_cpu_map_attach,
+	.map_detach = kilni_cpu_map_detach,
 	.write = memory_write,
 	.read = memory_read,
 };
