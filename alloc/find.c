@@ -52,6 +52,17 @@ static bool order(struct kilni_pools *pools, struct kilni_block *block,
 	return false;
 }
 
+/* An unused page that is much larger than a request is left whole while the
+ * limit allows for a smaller one: so it can go back some day. */
+static bool is_spared(const struct kilni_pools *pools,
+		      const struct kilni_request *request,
+		      const struct kilni_block *block)
+{
+	return !request->spare && block->page->pool == pools->shared &&
+	       !block->page->used && block->size > pools->page_bytes &&
+	       block->size / KILNI_SPARED > request->size;
+}
+
 /* The best fit in a tree, of at most the given size. */
 static struct kilni_block *fit(struct kilni_pools *pools,
 			       struct kilni_request *request,
@@ -61,12 +72,14 @@ static struct kilni_block *fit(struct kilni_pools *pools,
 	struct kilni_block *block = kilni_tree_fit(root, request->size);
 	unsigned i;
 
-	for (i = 0; block && block->size <= most && i < KILNI_SCAN; i++) {
+	for (i = 0; block && block->size <= most && i < KILNI_SCAN;
+	     i++, block = kilni_tree_next(root, block)) {
+		if (is_spared(pools, request, block))
+			continue;
 		if (kilni_uses_ready(pools, block, request->stream))
 			return seize(pools, request, block);
 		if (with_event && order(pools, block, request->stream))
 			return seize(pools, request, block);
-		block = kilni_tree_next(root, block);
 	}
 	return NULL;
 }
@@ -169,17 +182,20 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 				   struct kilni_request *request)
 {
 	struct kilni_pool *pool = request->pool;
+	uint64_t enough = 2 * pool->page_bytes;
 	struct kilni_block *block;
 
 	if (pools->range.pool && pool == pools->range.pool)
 		return attempt_mapped(pools, request);
 
+	if (pool == pools->shared)
+		enough = 2 * pools->page_bytes;
+	request->spare = kilni_page_exceeds(pools, request);
 	kilni_pool_cool(pools, pool);
 	block = fit_pool(pools, request, pool, false);
 	if (!block && kilni_pool_flush(pools, pool))
 		block = fit_pool(pools, request, pool, false);
-	if (!block &&
-	    pool->reserved_bytes - pool->used_bytes >= 2 * pool->page_bytes)
+	if (!block && pool->reserved_bytes - pool->used_bytes >= enough)
 		block = fit_pool(pools, request, pool, true);
 	if (!block)
 		block = on_page(pools, request,
@@ -187,6 +203,7 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 	if (!block)
 		block = on_page(pools, request,
 				kilni_page_grow(pools, request));
+	request->spare = true;
 	if (!block)
 		block = fit_pool(pools, request, pool, true);
 	if (!block)

@@ -26,6 +26,9 @@
  * to the driver's granularity costs at most a sixteenth. */
 #define KILNI_PERSISTENT_OWN_PAGE (UINT64_C(1) << 20)
 
+/* Pages of the shared pool that are so many times larger are spared. */
+#define KILNI_SPARED 8
+
 /* A cached exclusive page is reused for requests down to 4/5 of it. */
 #define KILNI_EXCLUSIVE_SLACK(size) ((size) / 4)
 
@@ -85,8 +88,9 @@ struct kilni_page_record {
 
 struct kilni_pool {
 	enum kiln_pool_kind kind;
-	uint64_t page_bytes;       /* usual size of a new page; 0: exact */
+	uint64_t page_bytes;       /* usual size of a new page; 0: any */
 	uint64_t slice_bytes;      /* largest request routed here */
+	uint64_t cap_bytes;        /* most that is reserved; 0: no own limit */
 	struct kilni_page_record *pages;
 	struct kilni_block *tree;  /* free blocks */
 	struct kilni_block *tails; /* persistent: what was never carved */
@@ -136,8 +140,7 @@ struct kilni_bin {
 };
 
 enum {
-	KILNI_LADDER_MAX = 3,
-	KILNI_POOLS_MAX = KILNI_LADDER_MAX + 2,
+	KILNI_POOLS_MAX = KILNI_RUNGS_MAX + 2,
 	KILNI_RETURNED = 8
 };
 
@@ -162,6 +165,7 @@ struct kilni_pools {
 	/* The ladder in routing order, then exclusive, then persistent. */
 	unsigned ladder;
 	struct kilni_pool pool[KILNI_POOLS_MAX];
+	struct kilni_pool *shared; /* that has pages of any size, or NULL */
 	struct kilni_mapped range;
 
 	/* By size in units, for slices of the first pool. */
@@ -202,6 +206,7 @@ struct kilni_request {
 	uint64_t bytes, size;
 	enum kiln_status refusal;  /* why the latest page was not had */
 	int native;
+	bool spare;                /* may have a part of a large unused page */
 };
 
 static inline struct kilni_pool *kilni_exclusive(struct kilni_pools *pools)
@@ -217,6 +222,18 @@ static inline struct kilni_pool *kilni_persistent(struct kilni_pools *pools)
 static inline unsigned kilni_pool_count(const struct kilni_pools *pools)
 {
 	return pools->ladder + 2;
+}
+
+/* The most that has ever been live, and with more bytes. */
+static inline uint64_t kilni_peak(const struct kilni_pools *pools,
+				  uint64_t more)
+{
+	uint64_t peak = pools->peak_live, sum = pools->live_bytes + more;
+
+	if (sum < more)
+		return UINT64_MAX;
+	peak = peak > pools->window_peak ? peak : pools->window_peak;
+	return peak > sum ? peak : sum;
 }
 
 /* What the cap leaves for further pages. */
@@ -356,6 +373,10 @@ uint64_t kilni_range_return(struct kilni_pools *pools, uint64_t target,
 void kilni_idle_push(struct kilni_pools *pools, struct kilni_page_record *page);
 void kilni_idle_remove(struct kilni_pools *pools,
 		       struct kilni_page_record *page);
+/* Whether a new page would let more be reserved than the shared pool's limit,
+ * after which unused pages are broken into or go back first. */
+bool kilni_page_exceeds(const struct kilni_pools *pools,
+			const struct kilni_request *request);
 /* A free block on a new page; NULL: request->refusal says why. */
 struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
 				    struct kilni_request *request);

@@ -23,8 +23,19 @@
  */
 #define QUIET_WINDOWS 8
 
-/* Exclusive pages are multiples of it where the cap has room. */
-#define EXCLUSIVE_STEP (UINT64_C(2) << 20)
+/*
+ * The shared pool: where nothing fits, a page of a third of what is reserved,
+ * of three usual pages at most, or of what is needed, whichever is more; less
+ * where the limit would be passed, which is the peak of live bytes and a
+ * twentieth. Where even what is needed passes it, unused pages go back first,
+ * the largest first.
+ */
+#define SHARED_PART 3
+#define SHARED_PAGES 3
+#define SHARED_SLACK 20
+
+/* Pages whose size is free are multiples of it where the cap has room. */
+#define PAGE_STEP (UINT64_C(2) << 20)
 
 /* ---- lists ---- */
 
@@ -243,6 +254,37 @@ void kilni_pools_tick(struct kilni_pools *pools)
 
 /* ---- taking ---- */
 
+static uint64_t shared_limit(const struct kilni_pools *pools, uint64_t more)
+{
+	uint64_t peak = kilni_peak(pools, more);
+
+	return kilni_sum(peak, peak / SHARED_SLACK);
+}
+
+/* A page that goes with the others, and what is needed on it. */
+static uint64_t shared_bytes(const struct kilni_pools *pools,
+			     const struct kilni_request *request,
+			     uint64_t least)
+{
+	uint64_t limit = shared_limit(pools, request->bytes);
+	uint64_t bytes = kilni_min_u64(pools->reserved_bytes / SHARED_PART,
+				       SHARED_PAGES * pools->page_bytes);
+
+	bytes = kilni_min_u64(bytes & ~(PAGE_STEP - 1), pools->max_page);
+	while (bytes > least &&
+	       kilni_sum(pools->reserved_bytes, bytes) > limit)
+		bytes = bytes / 2 & ~(PAGE_STEP - 1);
+	return kilni_max_u64(bytes, least);
+}
+
+bool kilni_page_exceeds(const struct kilni_pools *pools,
+			const struct kilni_request *request)
+{
+	return kilni_sum(pools->reserved_bytes,
+			 kilni_align_up(request->size, pools->granularity)) >
+	       shared_limit(pools, request->bytes);
+}
+
 /* Size of the page that a request asks for where nothing is scarce. */
 static uint64_t usual_bytes(const struct kilni_pools *pools,
 			    const struct kilni_request *request)
@@ -250,9 +292,14 @@ static uint64_t usual_bytes(const struct kilni_pools *pools,
 	uint64_t least = kilni_align_up(request->size, pools->granularity);
 	uint64_t bytes = request->pool->page_bytes;
 
-	if (request->pool->kind == KILN_POOL_EXCLUSIVE) {
-		bytes = kilni_align_up(least, EXCLUSIVE_STEP);
-		return bytes <= pools->max_page ? bytes : least;
+	if (request->pool->kind == KILN_POOL_EXCLUSIVE ||
+	    request->pool == pools->shared) {
+		bytes = kilni_align_up(least, PAGE_STEP);
+		if (bytes > pools->max_page)
+			bytes = least;
+		return request->pool == pools->shared
+			       ? shared_bytes(pools, request, bytes)
+			       : bytes;
 	}
 	if (request->pool->kind == KILN_POOL_PERSISTENT) {
 		if (request->size >= KILNI_PERSISTENT_OWN_PAGE &&
@@ -382,6 +429,31 @@ static struct kilni_block *new_page(struct kilni_pools *pools,
 	return NULL;
 }
 
+/* The largest unused page that no work uses. */
+static struct kilni_page_record *largest_idle(struct kilni_pools *pools)
+{
+	struct kilni_page_record *page, *best = NULL;
+
+	for (page = pools->idle_first; page; page = page->idle_after)
+		if (!page->pins && !page->inside &&
+		    (!best || page->page.bytes > best->page.bytes) &&
+		    page_is_done(pools, page))
+			best = page;
+	return best;
+}
+
+static void make_room_shared(struct kilni_pools *pools,
+			     const struct kilni_request *request,
+			     uint64_t bytes)
+{
+	uint64_t limit = shared_limit(pools, request->bytes);
+	struct kilni_page_record *page;
+
+	while (kilni_sum(pools->reserved_bytes, bytes) > limit &&
+	       (page = largest_idle(pools)))
+		drop_page(pools, page);
+}
+
 /* Makes room under the cap for the least, and under the allowance. */
 static void make_room(struct kilni_pools *pools,
 		      const struct kilni_request *request, uint64_t bytes,
@@ -391,8 +463,44 @@ static void make_room(struct kilni_pools *pools,
 
 	if (least > kilni_room(pools))
 		kilni_pages_return(pools, pools->cap_bytes - least);
+	if (request->pool == pools->shared) {
+		make_room_shared(pools, request, bytes);
+		return;
+	}
 	if (pools->reserved_bytes > limit - kilni_min_u64(bytes, limit))
 		return_surplus(pools, limit - kilni_min_u64(bytes, limit), 0);
+}
+
+/* What a pool's own cap leaves. */
+static uint64_t pool_room(const struct kilni_pool *pool)
+{
+	if (!pool->cap_bytes)
+		return UINT64_MAX;
+	return pool->cap_bytes > pool->reserved_bytes
+		       ? pool->cap_bytes - pool->reserved_bytes
+		       : 0;
+}
+
+static uint64_t room_of(const struct kilni_pools *pools,
+			const struct kilni_pool *pool)
+{
+	return kilni_min_u64(kilni_room(pools), pool_room(pool));
+}
+
+/* Gives back unused pages of a pool until its cap leaves bytes. */
+static void return_own(struct kilni_pools *pools, struct kilni_pool *pool,
+		       uint64_t bytes)
+{
+	struct kilni_page_record *page = pools->idle_first;
+
+	while (page && pool_room(pool) < bytes) {
+		struct kilni_page_record *next = page->idle_after;
+
+		if (page->pool == pool && !page->pins &&
+		    page_is_done(pools, page))
+			drop_page(pools, page);
+		page = next;
+	}
 }
 
 struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
@@ -407,10 +515,12 @@ struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
 		request->refusal = KILN_ERR_LIMIT;
 		return NULL;
 	}
+	if (least > pool_room(request->pool))
+		return_own(pools, request->pool, least);
 	if (!inside)
 		make_room(pools, request, bytes, least);
 	for (;;) {
-		if (inside || bytes <= kilni_room(pools)) {
+		if (inside || bytes <= room_of(pools, request->pool)) {
 			block = new_page(pools, request, bytes);
 			if (block)
 				return block;

@@ -15,17 +15,9 @@
 
 /* ---- creation ---- */
 
-struct rung {
-	uint64_t page_bytes, slice_bytes;
-};
-
-static const struct rung rungs[] = {
-	{ KILNI_SMALL_PAGE, KILNI_SMALL_SLICE },
-	{ KILNI_MEDIUM_PAGE, KILNI_MEDIUM_SLICE },
-};
-
-static void add_pool(struct kilni_pools *pools, enum kiln_pool_kind kind,
-		     uint64_t page_bytes, uint64_t slice_bytes)
+static struct kilni_pool *add_pool(struct kilni_pools *pools,
+				   enum kiln_pool_kind kind,
+				   uint64_t page_bytes, uint64_t slice_bytes)
 {
 	struct kilni_pool *pool = pools->pool;
 
@@ -34,6 +26,13 @@ static void add_pool(struct kilni_pools *pools, enum kiln_pool_kind kind,
 	pool->kind = kind;
 	pool->page_bytes = page_bytes;
 	pool->slice_bytes = slice_bytes;
+	return pool;
+}
+
+static void add_special(struct kilni_pools *pools)
+{
+	add_pool(pools, KILN_POOL_EXCLUSIVE, 0, pools->max_page);
+	add_pool(pools, KILN_POOL_PERSISTENT, 0, pools->max_page);
 }
 
 /* Small slices on pages that lie in the range, and the range itself. */
@@ -43,28 +42,49 @@ static void build_mapped(struct kilni_pools *pools)
 	add_pool(pools, KILN_POOL_SLICED, pools->range.granularity,
 		 pools->range.page.page.bytes);
 	pools->ladder = 2;
-	add_pool(pools, KILN_POOL_EXCLUSIVE, 0, pools->max_page);
-	add_pool(pools, KILN_POOL_PERSISTENT, 0, pools->max_page);
 	pools->range.page.pool = pools->range.pool;
 }
 
-/* Rungs whose pages would be as large as the top's are left out. */
-static void build_ladder(struct kilni_pools *pools)
+/* The same without a range: pages of any size that all sizes share. */
+static void build_plain(struct kilni_pools *pools)
 {
-	uint64_t top = pools->page_bytes, bytes;
+	uint64_t small = kilni_align_up(KILNI_SMALL_PAGE, pools->granularity);
+
+	add_pool(pools, KILN_POOL_SLICED,
+		 kilni_min_u64(small, pools->page_bytes),
+		 kilni_min_u64(KILNI_SMALL_SLICE, pools->page_bytes));
+	pools->shared = add_pool(pools, KILN_POOL_SLICED, 0, pools->max_page);
+	pools->ladder = 2;
+}
+
+static void build_ladder(struct kilni_pools *pools,
+			 const struct kilni_pools_config *config)
+{
 	unsigned i;
 
-	for (i = 0; i < KILNI_COUNTOF(rungs); i++) {
-		bytes = kilni_align_up(rungs[i].page_bytes, pools->granularity);
-		if (bytes >= top)
-			continue;
-		add_pool(pools, KILN_POOL_SLICED, bytes, rungs[i].slice_bytes);
-		pools->ladder++;
+	for (i = 0; i < config->rungs; i++) {
+		const struct kilni_pools_rung *rung = &config->rung[i];
+		uint64_t page = kilni_align_up(rung->page_bytes,
+					       pools->granularity);
+
+		add_pool(pools, KILN_POOL_SLICED, page, rung->slice_bytes)
+			->cap_bytes = rung->cap_bytes;
 	}
-	add_pool(pools, KILN_POOL_SLICED, top, top);
-	pools->ladder++;
-	add_pool(pools, KILN_POOL_EXCLUSIVE, 0, pools->max_page);
-	add_pool(pools, KILN_POOL_PERSISTENT, 0, pools->max_page);
+	pools->ladder = config->rungs;
+}
+
+static void build(struct kilni_pools *pools,
+		  const struct kilni_pools_config *config)
+{
+	if (!config->plain && !config->rungs)
+		kilni_range_open(pools);
+	if (config->rungs)
+		build_ladder(pools, config);
+	else if (pools->range.pool)
+		build_mapped(pools);
+	else
+		build_plain(pools);
+	add_special(pools);
 }
 
 static enum kiln_status check_limits(const struct kilni_memory_limits *limits)
@@ -159,12 +179,7 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	hw->driver->memory->limits(hw, &pools->limits);
 	status = configure(pools, config);
 	if (status == KILN_OK) {
-		if (!config->plain && !config->rungs)
-			kilni_range_open(pools);
-		if (pools->range.pool)
-			build_mapped(pools);
-		else
-			build_ladder(pools);
+		build(pools, config);
 		status = make_bins(pools);
 	}
 	if (status != KILN_OK) {

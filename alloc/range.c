@@ -19,14 +19,14 @@
  *
  * A call of the driver costs the same whatever an object's size, but an object
  * with one live byte in it cannot move. So the usual size of a new object is
- * OBJECT_PART of what is reserved, and an object of more than twice that is
+ * OBJECT_PART of what is reserved, and an object of more than 3/2 of that is
  * destroyed rather than moved, which makes room for smaller ones. A program's
  * first EARLY requests get the largest objects and a larger limit: its memory
  * grows anyway, and a move would be wasted.
  */
 #define LIMIT_PART 24
 #define LIMIT_MOST (UINT64_C(64) << 20)
-#define OBJECT_PART 128
+#define OBJECT_PART 96
 #define OBJECT_MOST (UINT64_C(64) << 20)
 #define EARLY 3000
 #define EARLY_PART 10
@@ -345,10 +345,8 @@ static uint64_t usual_object(const struct kilni_pools *pools)
 
 static uint64_t limit_of(const struct kilni_pools *pools, uint64_t more)
 {
-	uint64_t peak = kilni_max_u64(pools->peak_live, pools->window_peak);
-	uint64_t limit;
+	uint64_t peak = kilni_peak(pools, more), limit;
 
-	peak = kilni_max_u64(peak, kilni_sum(pools->live_bytes, more));
 	limit = kilni_sum(peak,
 			  kilni_min_u64(peak / LIMIT_PART, LIMIT_MOST));
 	if (pools->clock < EARLY)
@@ -439,7 +437,7 @@ static enum kiln_status get_object(struct kilni_pools *pools,
 			return status;
 	}
 	if (move(pools, lack, out)) {
-		if ((*out)->bytes <= 2 * usual)
+		if ((*out)->bytes <= usual + usual / 2)
 			return KILN_OK;
 		kilni_object_destroy(pools, *out);
 	}

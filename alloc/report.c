@@ -85,18 +85,25 @@ size_t kilni_pools_report(struct kilni_pools *pools,
 
 /* ---- out of memory ---- */
 
-static const char *pool_name(const struct kilni_pools *pools, unsigned i)
+/* The sliced pools by their largest slice, the others by name. */
+static void pool_name(const struct kilni_pools *pools,
+		      const struct kilni_pool *pool, char *name, size_t size)
 {
-	static const char *const names[] = { "small", "medium", "large" };
-
-	if (&pools->pool[i] >= &pools->pool[pools->ladder])
-		return i == pools->ladder ? "exclusive" : "persistent";
-	return names[i + KILNI_LADDER_MAX - pools->ladder];
+	if (pool == pools->shared || pool == pools->range.pool)
+		snprintf(name, size, "large");
+	else if (pool->kind == KILN_POOL_EXCLUSIVE)
+		snprintf(name, size, "exclusive");
+	else if (pool->kind == KILN_POOL_PERSISTENT)
+		snprintf(name, size, "persistent");
+	else
+		snprintf(name, size, "up to %llu",
+			 (unsigned long long)pool->slice_bytes);
 }
 
 static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
 {
 	const char *between = " ";
+	char name[40];
 	unsigned i;
 
 	text[0] = '\0';
@@ -104,10 +111,11 @@ static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
 		const struct kilni_pool *pool = &pools->pool[i];
 		int length;
 
-		if (!pool->page_count)
+		if (!pool->reserved_bytes)
 			continue;
+		pool_name(pools, pool, name, sizeof(name));
 		length = snprintf(text, size, "%s%s %llu of %llu used",
-				  between, pool_name(pools, i),
+				  between, name,
 				  (unsigned long long)pool->used_bytes,
 				  (unsigned long long)pool->reserved_bytes);
 		if (length < 0 || (size_t)length >= size)
