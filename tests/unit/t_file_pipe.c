@@ -79,9 +79,9 @@ static void teardown(void)
 	remove_folder();
 }
 
-static void open_at(const char *path)
+static void open_at(const char *path, int threads)
 {
-	setenv("KILN_FILE_PATH", "auto", 1);
+	setenv("KILN_FILE_PATH", threads ? "threads" : "auto", 1);
 	fd.fd = open(path, O_RDWR | O_CREAT, 0600);
 	ck_assert_int_ge(fd.fd, 0);
 }
@@ -120,7 +120,7 @@ START_TEST(reading_through_buffers)
 
 	fill(data, FILE_BYTES);
 	put_file(at("f"), data, FILE_BYTES);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	OK(run(false, parts, PARTS));
 	expect_parts(data);
 	ck_assert_int_ge(copies, 37 / 2 + 2);
@@ -139,7 +139,7 @@ START_TEST(writing_through_buffers)
 	for (int i = 0; i < PARTS; i++)
 		memcpy(want + parts[i].offset,
 		       memory + (parts[i].address - BASE), parts[i].bytes);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	OK(run(true, parts, PARTS));
 	expect_file(at("f"), want, FILE_BYTES);
 	ck_assert_uint_le(highest - lowest,
@@ -156,7 +156,7 @@ START_TEST(small_parts_need_little)
 	};
 
 	put_file(at("f"), "abcdefg", 7);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	OK(run(false, small, 2));
 	ck_assert(!memcmp(memory, "abc\0\0\0\0\0defg", 12));
 	ck_assert_uint_le(highest - lowest,
@@ -171,7 +171,7 @@ START_TEST(bools_on_the_way)
 					      .bool_bytes = 4 };
 
 	put_file(at("f"), "\0\0\0\0\0\0\1\0\7\0\0\0", 12);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	OK(run(false, &wide, 1));
 	ck_assert(!memcmp(memory, "\0\0\0\0\1\0\0\0\1\0\0\0", 12));
 }
@@ -184,7 +184,7 @@ START_TEST(a_device_that_fails)
 	int all;
 
 	put_file(at("f"), data, FILE_BYTES);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	OK(run(false, parts, PARTS));
 	all = copies;
 	for (int write = 0; write < 2; write++)
@@ -218,7 +218,7 @@ START_TEST(a_caller_that_stops)
 				   .moved = stop, .user = &left };
 
 	put_file(at("f"), data, FILE_BYTES);
-	open_at(at("f"));
+	open_at(at("f"), _i);
 	FAILS(kilni_pipe_run(&pipe), KILN_ERR_CANCELLED, "enough");
 	ck_assert_int_le(copies, 8);
 	free(data);
@@ -233,12 +233,12 @@ int main(void)
 	prefer_memory();
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, reading_through_buffers);
-	tcase_add_test(tcase, writing_through_buffers);
-	tcase_add_test(tcase, small_parts_need_little);
-	tcase_add_test(tcase, bools_on_the_way);
-	tcase_add_test(tcase, a_device_that_fails);
-	tcase_add_test(tcase, a_caller_that_stops);
+	tcase_add_loop_test(tcase, reading_through_buffers, 0, 2);
+	tcase_add_loop_test(tcase, writing_through_buffers, 0, 2);
+	tcase_add_loop_test(tcase, small_parts_need_little, 0, 2);
+	tcase_add_loop_test(tcase, bools_on_the_way, 0, 2);
+	tcase_add_loop_test(tcase, a_device_that_fails, 0, 2);
+	tcase_add_loop_test(tcase, a_caller_that_stops, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }
