@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "file_rig.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "drivers/driver.h"
@@ -286,6 +290,69 @@ START_TEST(a_disk_that_is_full)
 	expect_file(at("f"), "old", 3);
 	ck_assert_int_eq(entries(folder), 1);
 	kiln_tensor_release(t);
+}
+END_TEST
+
+/* A file system of 4 MiB in a name space of its own. */
+static bool mount_small(const char *path)
+{
+	if (mkdir(path, 0700) || unshare(CLONE_NEWNS))
+		return false;
+	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("none", path, "tmpfs", 0, "size=4m");
+}
+
+/* The disk itself is full, not a limit: the old file and its space stay. */
+START_TEST(no_space_left)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_file *file;
+
+	use(_i);
+	if (!mount_small(at("small"))) {
+		printf("skipped: no file system of its own: %s\n",
+		       strerror(errno));
+		return;
+	}
+	put_file(at("small/f"), "old", 3);
+	OK(kiln_zeros(&t, dev, KILN_U8, 1, SHAPE((int64_t)MANY)));
+	file = writer(at("small/f"), 0);
+	FAILS(kiln_file_write(file, 0, t), KILN_ERR_IO,
+	      "No space left on device");
+	ck_assert_int_eq(kiln_error_native(), ENOSPC);
+	kiln_file_release(file);
+	expect_file(at("small/f"), "old", 3);
+	ck_assert_int_eq(entries(at("small")), 1);
+	/* The space of the one that was given up is free again. */
+	file = writer(at("small/f"), 0);
+	OK(kiln_file_write_bytes(file, 0, "newer", 5));
+	OK(kiln_file_commit(file));
+	expect_file(at("small/f"), "newer", 5);
+	kiln_file_release(file);
+	kiln_tensor_release(t);
+	ck_assert_int_eq(umount(at("small")), 0);
+}
+END_TEST
+
+static void ignore_signal(int signal)
+{
+	(void)signal;
+}
+
+/* Signals without SA_RESTART, 2000 a second, on the thread that waits. */
+START_TEST(signals_all_the_time)
+{
+	const struct sigaction action = { .sa_handler = ignore_signal };
+	const struct itimerval fast = { { 0, 500 }, { 0, 500 } };
+	const struct itimerval never = { 0 };
+
+	use(_i);
+	ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &fast, NULL), 0);
+	read_many(SOME, 0, KILN_FILE_DIRECT);
+	write_many(SOME, KILN_FILE_DIRECT);
+	read_many(SOME, 3, 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
 }
 END_TEST
 
@@ -691,6 +758,8 @@ int main(void)
 	tcase_add_loop_test(tcase, a_failing_read_leaves_the_old, 0, all);
 	tcase_add_loop_test(tcase, a_file_that_shrinks, 0, all);
 	tcase_add_loop_test(tcase, a_disk_that_is_full, 0, all);
+	tcase_add_loop_test(tcase, no_space_left, 0, all);
+	tcase_add_loop_test(tcase, signals_all_the_time, 0, all);
 	tcase_add_loop_test(tcase, memory_that_is_still_in_use, 0, all);
 	tcase_add_test(tcase, a_write_waits_for_the_tensor);
 	tcase_add_test(tcase, a_tensor_that_failed);
