@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Compiles the kernels to PTX and packs the texts into one file:
+#
+#	make -f ptx.mk SRC=<top of the source> OUT=<folder> CLANG=<clang>
+#
+# OUT/texts.bin begins with a line per text, its name and its bytes compressed
+# and plain; an empty line; then the texts, each a gzip file of its own.
+
+FLAGS = -x cuda --cuda-gpu-arch=sm_75 --cuda-device-only -nocudainc \
+	-nocudalib -S -std=c++14 -O3 -ffp-contract=off -fwrapv \
+	-fno-strict-aliasing -Wno-unknown-cuda-version -MD -MP \
+	-I$(SRC) -I$(SRC)/include
+
+numbers = 0 1 3 4 5 6 7 8 9 10 11 12
+dtypes = $(numbers) 13 15
+forms = 0 1 2
+
+ew := $(foreach f,$(forms),$(foreach d,$(dtypes),ew$(d)_$(f)))
+gather := $(foreach f,$(forms),$(foreach b,1 2 4 8,gather$(b)_$(f)))
+reduce := $(foreach d,$(dtypes),reduce$(d))
+scatter := $(foreach d,$(dtypes),scatter$(d))
+matmul := $(foreach d,$(numbers),matmul$(d))
+names := $(ew) $(gather) $(reduce) $(scatter) $(matmul)
+
+texts := $(names:%=$(OUT)/%.ptx)
+
+$(OUT)/texts.bin: $(texts:%=%.gz)
+	@{ for n in $(names); do \
+		echo "$$n `wc -c < $(OUT)/$$n.ptx.gz` `wc -c < $(OUT)/$$n.ptx`"; \
+	done; echo; cat $^; } > $@.new && mv $@.new $@
+
+# An operation without .rn could still be contracted.
+%.ptx.gz: %.ptx
+	@if grep -Eq '(mul|add|sub)\.f(32|64)' $<; then \
+		echo "$<: operations that may be contracted" >&2; exit 1; fi
+	@gzip -9nc $< > $@.new && mv $@.new $@
+
+# compile NAME SOURCE DEFINITIONS
+define compile
+$(OUT)/$(1).ptx: $(SRC)/kernels/$(2) $(SRC)/kernels/cuda/ptx.mk
+	@mkdir -p $(OUT)
+	@echo "  PTX      $(1)"
+	@$(CLANG) $(FLAGS) $(3) -MF $(OUT)/$(1).d -MT $(OUT)/$(1).ptx $(SRC)/kernels/$(2) -o $$@.new && mv $$@.new $$@
+endef
+
+number = $(subst ew,,$(firstword $(subst _, ,$(1))))
+form = $(lastword $(subst _, ,$(1)))
+$(foreach n,$(ew),$(eval $(call compile,$(n),kl/ew.kl,-DKL_DTYPE=$(call number,$(n)) -DKL_FORM=$(call form,$(n)))))
+$(foreach n,$(gather),$(eval $(call compile,$(n),kl/gather.kl,-DKL_BYTES=$(subst gather,,$(firstword $(subst _, ,$(n)))) -DKL_FORM=$(call form,$(n)))))
+$(foreach n,$(reduce),$(eval $(call compile,$(n),cuda/reduce.cu,-DKL_DTYPE=$(subst reduce,,$(n)))))
+$(foreach n,$(scatter),$(eval $(call compile,$(n),cuda/scatter.cu,-DKL_DTYPE=$(subst scatter,,$(n)))))
+$(foreach n,$(matmul),$(eval $(call compile,$(n),cuda/matmul.cu,-DKL_DTYPE=$(subst matmul,,$(n)))))
+
+-include $(texts:%.ptx=%.d)
+.SECONDARY:
