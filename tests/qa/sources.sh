@@ -87,6 +87,7 @@ write()
 	files tests/conformance | list conformance_sources
 	programs tests/unit/t_*.c | list unit_programs
 	files tests/unit | grep -v '/t_[^/]*\.c$' | list unit_common
+	files tests/stubs | list stub_files
 	extra | list extra_files
 	find man -name '*.[0-9]' | sort | list man_pages
 	find tests/vectors -name '*.jsonl' | sort | list vector_tests
@@ -102,7 +103,7 @@ bad=0
 listed=$(sed -n 's/^\t\([^ ]*\).*/\1/p' sources.am | sort)
 found=$({
 	files base kernels drivers alloc sched lib tools include \
-		examples tests/conformance
+		examples tests/conformance tests/stubs
 	programs tests/unit/t_*.c
 	files tests/unit | grep -v '/t_[^/]*\.c$' || :
 	extra

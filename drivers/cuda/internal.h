@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_CUDA_INTERNAL_H
+#define KILNI_CUDA_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/cuda/api.h"
+#include "drivers/cuda/module.h"
+#include "drivers/driver.h"
+
+/*
+ * The CUDA driver. A queue is a stream. Whoever submits launches the kernels
+ * himself; an attendant thread per device, started when it is first needed,
+ * makes the calls that entries ask for and takes up queues that had to stop
+ * for the host.
+ */
+
+struct kilni_cuda_queue;
+
+#define KILNI_CUDA_STAGING_BYTES ((uint64_t)2 << 20)
+
+/* Two halves of pinned memory through which copies travel. */
+struct kilni_cuda_staging {
+	pthread_mutex_t lock;
+	cu_stream stream;
+	char *half[2];         /* NULL until first used */
+	cu_event done[2];
+};
+
+struct kilni_cuda_attendant {
+	pthread_t thread;
+	bool started, stop;
+	pthread_cond_t wanted;
+	struct kilni_cuda_queue *first, **last;
+};
+
+struct kilni_cuda_hw {
+	struct kilni_hw base;
+	unsigned epoch;        /* of the process that opened it */
+	cu_device device;
+	cu_context context;
+	unsigned multiprocessors;
+	bool writes;           /* streams can write 64-bit words */
+	uint64_t spin_ns;
+	struct kilni_memory_limits limits;
+	char explain[160];
+	int lost;              /* atomic: the result that broke it, or 0 */
+
+	pthread_mutex_t lock;  /* of the queues' states and lists */
+	pthread_cond_t moved;  /* some queue has been marked, or is idle */
+	struct kilni_cuda_attendant attendant;
+	struct kilni_cuda_staging staging;
+	struct kilni_cuda_modules modules;
+};
+
+static inline struct kilni_cuda_hw *kilni_cuda_hw(const struct kilni_hw *hw)
+{
+	return (struct kilni_cuda_hw *)(uintptr_t)hw;
+}
+
+/* ---- cuda.c ---- */
+
+/* Makes the device's context current; what was current comes back. */
+enum kiln_status kilni_cuda_enter(struct kilni_cuda_hw *hw);
+void kilni_cuda_leave(void);
+
+static inline bool kilni_cuda_is_lost(const struct kilni_cuda_hw *hw)
+{
+	return KILNI_UNLIKELY(
+		__atomic_load_n(&hw->lost, __ATOMIC_ACQUIRE) != 0);
+}
+
+/* Notes what a sticky result means for the device; returns result. */
+int kilni_cuda_note(struct kilni_cuda_hw *hw, int result);
+
+/* KILN_OK, or what kilni_cuda_note and kilni_cuda_fail make of it. */
+enum kiln_status kilni_cuda_check(struct kilni_cuda_hw *hw, int result,
+				  const char *what);
+
+/* KILN_ERR_DEVICE_LOST where the device is lost. */
+enum kiln_status kilni_cuda_alive(const struct kilni_cuda_hw *hw);
+
+/* ---- memory.c ---- */
+
+enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw);
+void kilni_cuda_staging_fini(struct kilni_cuda_hw *hw);
+/* Fills the limits. */
+void kilni_cuda_memory_init(struct kilni_cuda_hw *hw, uint64_t total_bytes);
+
+extern const struct kilni_memory_ops kilni_cuda_memory_ops;
+
+/* ---- launch.c ---- */
+
+/* Puts a kernel entry on the stream; nothing for one without elements. */
+enum kiln_status kilni_cuda_launch(struct kilni_cuda_hw *hw, cu_stream stream,
+				   struct kilni_entry *entry);
+uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
+			      enum kilni_kernel kernel, const void *params);
+bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
+
+/* ---- queue.c ---- */
+
+enum kilni_cuda_state {
+	KILNI_CUDA_IDLE,       /* all that was submitted is on the stream */
+	KILNI_CUDA_BUSY,       /* a thread puts entries on the stream */
+	KILNI_CUDA_HELD        /* another queue, a gate or the attendant */
+};
+
+/* An event behind the entries up to seq. */
+struct kilni_cuda_mark {
+	struct kilni_cuda_mark *next;
+	cu_event event;
+	uint64_t seq;
+};
+
+/* A report as kernels see it, in pinned memory. */
+struct kilni_cuda_report {
+	uint64_t position;
+	int64_t value, bound;
+	uint64_t reserved;
+};
+
+#define KILNI_CUDA_REPORTS 256
+
+struct kilni_cuda_queue {
+	struct kilni_queue base;
+	struct kilni_queue_client client;
+	cu_stream stream;
+
+	/* Under the device's lock. */
+	enum kilni_cuda_state state;
+	uint64_t submitted;
+	uint64_t marked;       /* covered by a mark; also read without it */
+	struct kilni_cuda_mark *pending, **pending_end, *spare;
+	struct kilni_cuda_queue *held, *next_held; /* by this one; with it */
+	struct kilni_cuda_queue *held_by;
+	uint64_t held_until;
+	struct kilni_cuda_queue *next_call; /* in the attendant's list */
+	bool called;           /* in that list, or with the attendant */
+
+	/* Of the thread that has the queue. */
+	struct kilni_chunk *chunk;
+	unsigned slot;
+	uint64_t issued;
+	uint64_t reports_taken;
+	struct kilni_cuda_queue *next_run;
+	struct kilni_gate_watch gate;
+
+	/* What the device has done; pinned, written by the stream. */
+	uint64_t *counter;
+	struct kilni_cuda_report *reports;
+	cu_address counter_address, reports_address;
+
+	/* Retiring: one thread at a time, who has set retiring. */
+	int retiring;          /* atomic */
+	uint64_t retired;      /* atomic: what completed() tells */
+	uint64_t notable;      /* atomic: last entry that has to be looked at */
+	uint64_t reports_free; /* atomic: reports that are done with */
+	struct kilni_chunk *old_chunk;
+	unsigned old_slot;
+};
+
+extern const struct kilni_queue_ops kilni_cuda_queue_ops;
+
+/* Goes on with a queue whose state is BUSY. */
+void kilni_cuda_queue_run(struct kilni_cuda_queue *queue);
+/* Tells the scheduler of what the device has done. */
+void kilni_cuda_queue_retire(struct kilni_cuda_queue *queue);
+/* Waits until all that is marked has retired, or the device is lost. */
+void kilni_cuda_queue_settle(struct kilni_cuda_queue *queue);
+
+/* ---- attendant.c ---- */
+
+enum kiln_status kilni_cuda_attendant_init(struct kilni_cuda_hw *hw);
+void kilni_cuda_attendant_fini(struct kilni_cuda_hw *hw);
+/*
+ * Leaves the queue, which is HELD, to the attendant: once what is marked has
+ * retired it makes the entry's call, where it is one, and goes on. False: the
+ * thread cannot be started.
+ */
+bool kilni_cuda_attend(struct kilni_cuda_queue *queue);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/cuda/internal.h"
+
+#include <string.h>
+
+#define SLICE_ALIGNMENT 256
+#define PAGE_GRANULARITY 65536
+#define RESERVE_BYTES ((uint64_t)1 << 40)
+
+/* ---- limits ---- */
+
+static struct cu_page_properties page_properties(const struct kilni_cuda_hw *hw)
+{
+	struct cu_page_properties p;
+	int able = 0;
+
+	memset(&p, 0, sizeof(p));
+	p.type = 1;
+	p.location.type = 1;
+	p.location.id = hw->device;
+	if (kilni_cuda.device_attribute(&able, CU_EXPORTS_FD, hw->device) ==
+		    CU_OK &&
+	    able)
+		p.handle_types = 1;
+	able = 0;
+	if (kilni_cuda.device_attribute(&able, CU_RDMA_PAGES, hw->device) ==
+		    CU_OK &&
+	    able)
+		p.rdma = 1;
+	return p;
+}
+
+/* Whether the driver and the device have virtual memory. */
+static bool can_map(const struct kilni_cuda_hw *hw)
+{
+	int able = 0;
+
+	return kilni_cuda.pages_reserve && kilni_cuda.pages_unreserve &&
+	       kilni_cuda.pages_create && kilni_cuda.pages_destroy &&
+	       kilni_cuda.pages_map && kilni_cuda.pages_unmap &&
+	       kilni_cuda.pages_access && kilni_cuda.pages_granularity &&
+	       kilni_cuda.device_attribute(&able, CU_VIRTUAL_MEMORY,
+					   hw->device) == CU_OK &&
+	       able;
+}
+
+void kilni_cuda_memory_init(struct kilni_cuda_hw *hw, uint64_t total_bytes)
+{
+	struct cu_page_properties properties;
+	size_t granularity = 0;
+
+	hw->limits.alignment = SLICE_ALIGNMENT;
+	hw->limits.page_granularity = PAGE_GRANULARITY;
+	hw->limits.max_page_bytes = total_bytes;
+	hw->limits.total_bytes = total_bytes;
+	hw->limits.host_visible = false;
+	if (!can_map(hw))
+		return;
+	properties = page_properties(hw);
+	if (kilni_cuda.pages_granularity(&granularity, &properties, 0) !=
+		    CU_OK ||
+	    !granularity || (granularity & (granularity - 1)))
+		return;
+	hw->limits.map_granularity = granularity;
+	hw->limits.map_reserve_bytes =
+		kilni_max_u64(RESERVE_BYTES, 2 * total_bytes) &
+		~((uint64_t)granularity - 1);
+}
+
+static void memory_limits(const struct kilni_hw *hw,
+			  struct kilni_memory_limits *limits)
+{
+	*limits = kilni_cuda_hw(hw)->limits;
+}
+
+/* ---- pages ---- */
+
+static enum kiln_status memory_page_alloc(struct kilni_hw *base,
+					  uint64_t bytes,
+					  struct kilni_page *page)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	cu_address address = 0;
+	int result;
+
+	KILNI_TRY(KILNI_FAULT("page_alloc"));
+	if (bytes > hw->limits.total_bytes)
+		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 0,
+				  "cuda: page of %llu bytes, the device has "
+				  "%llu",
+				  (unsigned long long)bytes,
+				  (unsigned long long)hw->limits.total_bytes);
+	KILNI_TRY(kilni_cuda_enter(hw));
+	result = kilni_cuda.alloc(&address, bytes);
+	kilni_cuda_leave();
+	KILNI_TRY(kilni_cuda_check(hw, result, "cuMemAlloc"));
+	page->address = address;
+	page->bytes = bytes;
+	page->handle = 0;
+	return KILN_OK;
+}
+
+/* A lost device gives its memory back with its context. */
+static void memory_page_free(struct kilni_hw *base,
+			     const struct kilni_page *page)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	if (hw->epoch != kilni_fork_epoch || kilni_cuda_enter(hw) != KILN_OK)
+		return;
+	kilni_cuda_note(hw, kilni_cuda.free(page->address));
+	kilni_cuda_leave();
+}
+
+/* ---- mapping ---- */
+
+/* Runs result = expr with the context current. */
+#define WITHIN(hw, what, expr)                                                 \
+	do {                                                                   \
+		int result_;                                                   \
+		KILNI_TRY(kilni_cuda_enter(hw));                               \
+		result_ = (expr);                                              \
+		kilni_cuda_leave();                                            \
+		KILNI_TRY(kilni_cuda_check(hw, result_, what));                \
+	} while (0)
+
+static enum kiln_status memory_map_reserve(struct kilni_hw *base,
+					   uint64_t bytes, uint64_t *address)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	KILNI_TRY(KILNI_FAULT("map_reserve"));
+	WITHIN(hw, "cuMemAddressReserve",
+	       kilni_cuda.pages_reserve(address, bytes, 0, 0, 0));
+	return KILN_OK;
+}
+
+static void memory_map_unreserve(struct kilni_hw *base, uint64_t address,
+				 uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	if (hw->epoch != kilni_fork_epoch || kilni_cuda_enter(hw) != KILN_OK)
+		return;
+	kilni_cuda_note(hw, kilni_cuda.pages_unreserve(address, bytes));
+	kilni_cuda_leave();
+}
+
+static enum kiln_status memory_map_create(struct kilni_hw *base,
+					  uint64_t bytes, uint64_t *memory)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct cu_page_properties properties = page_properties(hw);
+
+	KILNI_TRY(KILNI_FAULT("map_create"));
+	WITHIN(hw, "cuMemCreate",
+	       kilni_cuda.pages_create(memory, bytes, &properties, 0));
+	return KILN_OK;
+}
+
+static void memory_map_destroy(struct kilni_hw *base, uint64_t memory,
+			       uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	(void)bytes;
+	if (hw->epoch != kilni_fork_epoch || kilni_cuda_enter(hw) != KILN_OK)
+		return;
+	kilni_cuda_note(hw, kilni_cuda.pages_destroy(memory));
+	kilni_cuda_leave();
+}
+
+static int attach(const struct kilni_cuda_hw *hw, uint64_t address,
+		  uint64_t bytes, uint64_t memory)
+{
+	struct cu_page_access access = { { 1, hw->device },
+					 CU_ACCESS_READ_WRITE };
+	int result = kilni_cuda.pages_map(address, bytes, 0, memory, 0);
+
+	if (result != CU_OK)
+		return result;
+	result = kilni_cuda.pages_access(address, bytes, &access, 1);
+	if (result != CU_OK)
+		(void)kilni_cuda.pages_unmap(address, bytes);
+	return result;
+}
+
+static enum kiln_status memory_map_attach(struct kilni_hw *base,
+					  uint64_t address, uint64_t bytes,
+					  uint64_t memory)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	KILNI_TRY(KILNI_FAULT("map_attach"));
+	WITHIN(hw, "cuMemMap", attach(hw, address, bytes, memory));
+	return KILN_OK;
+}
+
+static enum kiln_status memory_map_detach(struct kilni_hw *base,
+					  uint64_t address, uint64_t bytes,
+					  uint64_t memory)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+
+	(void)memory;
+	KILNI_TRY(KILNI_FAULT("map_detach"));
+	WITHIN(hw, "cuMemUnmap", kilni_cuda.pages_unmap(address, bytes));
+	return KILN_OK;
+}
+
+/* ---- copies ---- */
+
+enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw)
+{
+	struct kilni_cuda_staging *s = &hw->staging;
+	int result = kilni_cuda.stream_create(&s->stream,
+					      CU_STREAM_NON_BLOCKING);
+
+	if (result != CU_OK)
+		return kilni_cuda_check(hw, result, "cuStreamCreate");
+	pthread_mutex_init(&s->lock, NULL);
+	return KILN_OK;
+}
+
+void kilni_cuda_staging_fini(struct kilni_cuda_hw *hw)
+{
+	struct kilni_cuda_staging *s = &hw->staging;
+
+	for (int i = 0; i < 2; i++) {
+		if (s->done[i])
+			(void)kilni_cuda.event_destroy(s->done[i]);
+		if (s->half[i])
+			(void)kilni_cuda.host_free(s->half[i]);
+	}
+	(void)kilni_cuda.stream_destroy(s->stream);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Pinned memory is slow to get: not before the first copy. */
+static int get_half(struct kilni_cuda_staging *s, int i)
+{
+	void *pinned = NULL;
+	int result = CU_OK;
+
+	if (!s->done[i])
+		result = kilni_cuda.event_create(&s->done[i],
+						 CU_EVENT_NO_TIMING);
+	if (result != CU_OK || s->half[i])
+		return result;
+	result = kilni_cuda.host_alloc(&pinned, KILNI_CUDA_STAGING_BYTES,
+				       CU_HOST_PORTABLE);
+	s->half[i] = pinned;
+	return result;
+}
+
+/* One half is filled while the other one travels. */
+static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
+		   uint64_t bytes)
+{
+	uint64_t n;
+	int result = CU_OK;
+
+	for (int i = 0; bytes && result == CU_OK;
+	     i ^= 1, to += n, from += n, bytes -= n) {
+		n = kilni_min_u64(bytes, KILNI_CUDA_STAGING_BYTES);
+		result = get_half(s, i);
+		if (result == CU_OK)
+			result = kilni_cuda.event_sync(s->done[i]);
+		if (result != CU_OK)
+			return result;
+		memcpy(s->half[i], from, n);
+		result = kilni_cuda.copy_in(to, s->half[i], n, s->stream);
+		if (result == CU_OK)
+			result = kilni_cuda.event_record(s->done[i],
+							 s->stream);
+	}
+	return result == CU_OK ? kilni_cuda.stream_sync(s->stream) : result;
+}
+
+static int start_copy_out(struct kilni_cuda_staging *s, int i, uint64_t from,
+			  uint64_t bytes)
+{
+	int result = get_half(s, i);
+
+	if (result == CU_OK)
+		result = kilni_cuda.copy_out(s->half[i], from, bytes,
+					     s->stream);
+	if (result == CU_OK)
+		result = kilni_cuda.event_record(s->done[i], s->stream);
+	return result;
+}
+
+static int copy_out(struct kilni_cuda_staging *s, char *to, uint64_t from,
+		    uint64_t bytes)
+{
+	const uint64_t most = KILNI_CUDA_STAGING_BYTES;
+	uint64_t n = kilni_min_u64(bytes, most), next;
+	int i = 0, result = start_copy_out(s, 0, from, n);
+
+	while (bytes && result == CU_OK) {
+		bytes -= n;
+		from += n;
+		next = kilni_min_u64(bytes, most);
+		if (next)
+			result = start_copy_out(s, i ^ 1, from, next);
+		if (result == CU_OK)
+			result = kilni_cuda.event_sync(s->done[i]);
+		if (result != CU_OK)
+			break;
+		memcpy(to, s->half[i], n);
+		to += n;
+		n = next;
+		i ^= 1;
+	}
+	/* Nothing may still travel into memory that is used again. */
+	if (result != CU_OK)
+		(void)kilni_cuda.stream_sync(s->stream);
+	return result;
+}
+
+static enum kiln_status memory_write(struct kilni_hw *base, uint64_t to,
+				     const void *from, uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	int result;
+
+	KILNI_TRY(KILNI_FAULT("write"));
+	if (!bytes)
+		return KILN_OK;
+	KILNI_TRY(kilni_cuda_enter(hw));
+	pthread_mutex_lock(&hw->staging.lock);
+	result = copy_in(&hw->staging, to, from, bytes);
+	pthread_mutex_unlock(&hw->staging.lock);
+	kilni_cuda_leave();
+	return kilni_cuda_check(hw, result, "copy to the device");
+}
+
+static enum kiln_status memory_read(struct kilni_hw *base, void *to,
+				    uint64_t from, uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	int result;
+
+	KILNI_TRY(KILNI_FAULT("read"));
+	if (!bytes)
+		return KILN_OK;
+	KILNI_TRY(kilni_cuda_enter(hw));
+	pthread_mutex_lock(&hw->staging.lock);
+	result = copy_out(&hw->staging, to, from, bytes);
+	pthread_mutex_unlock(&hw->staging.lock);
+	kilni_cuda_leave();
+	return kilni_cuda_check(hw, result, "copy from the device");
+}
+
+const struct kilni_memory_ops kilni_cuda_memory_ops = {
+	.limits = memory_limits,
+	.page_alloc = memory_page_alloc,
+	.page_free = memory_page_free,
+	.map_reserve = memory_map_reserve,
+	.map_unreserve = memory_map_unreserve,
+	.map_create = memory_map_create,
+	.map_destroy = memory_map_destroy,
+	.map_attach = memory_map_attach,
+	.map_detach = memory_map_detach,
+	.write = memory_write,
+	.read = memory_read,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_CUDA_PLAN_H
+#define KILNI_CUDA_PLAN_H
+
+#include <stdint.h>
+
+#include "kernels/abi.h"
+#include "kernels/cuda/params.h"
+
+/*
+ * How a kernel is cut, from its parameters and the number of multiprocessors
+ * alone: pure functions, which need no device.
+ */
+
+/* 0 dense, 1 offsets that fit 32 bits, 2 any; see kernels/README.md. */
+unsigned kilni_cuda_ew_form(const struct kilni_ew_params *p);
+unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p);
+
+/* Addresses may be blank; workspace decides on chunks and splits. */
+void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
+			    struct kilni_cuda_reduce *plan);
+uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
+
+/* Gives the kernel. */
+enum kilni_cuda_slot
+kilni_cuda_plan_matmul(unsigned multiprocessors,
+		       const struct kilni_matmul_params *p,
+		       struct kilni_cuda_matmul *plan);
+uint64_t kilni_cuda_matmul_workspace(unsigned multiprocessors,
+				     const struct kilni_matmul_params *p);
+
+#endif

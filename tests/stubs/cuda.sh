@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The CUDA driver on a library without a GPU (cuda.c): what is refused and how
+# that is told, conformance, the promises of drivers, and every call of the
+# library failing in turn. KILN_QUICK=1: a part of it.
+set -eu
+builddir=${builddir:-.}
+srcdir=${srcdir:-.}
+LD_LIBRARY_PATH=$builddir/tests/stubs/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+unset KILN_STUB_CUDA KILN_DEVICE
+walk=$builddir/tests/stubs/walk
+
+fail()
+{
+	echo "cuda.sh: $*" >&2
+	exit 1
+}
+
+# expect TEXT SETTINGS: kiln cannot open the device, and says so
+expect()
+{
+	said=$(KILN_STUB_CUDA=$2 KILN_LOG=error "$builddir/tests/conform" \
+		--device cuda "$srcdir/tests/vectors/matmul.jsonl" 2>&1) &&
+		fail "opened with $2"
+	case $said in
+	*"$1"*) ;;
+	*) fail "with $2: no \"$1\" in: $said" ;;
+	esac
+}
+
+expect "offers CUDA 10.2, kiln needs 11.0" version=10020
+expect "CUDA_ERROR_NO_DEVICE" devices=0
+expect "compute capability 7.0, kiln needs 7.5" capability=70
+expect "cuInit: CUDA_ERROR_UNKNOWN" fail=cuInit:1:999
+expect "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" fail=cuInit:1:803
+expect "CUDA_ERROR_OUT_OF_MEMORY" fail=cuDevicePrimaryCtxRetain:1:2
+echo "refusals: as they should be"
+
+# A module that the driver refuses is the op's error, a fault the device's.
+for result in 218:KILN_ERR_DRIVER 222:KILN_ERR_DRIVER_TOO_OLD \
+	209:KILN_ERR_UNSUPPORTED; do
+	said=$(KILN_STUB_CUDA=fail=cuModuleLoadData:2:${result%%:*} "$walk" cuda)
+	[ "$said" = "${result#*:}" ] || fail "module, ${result%%:*}: $said"
+done
+for call in cuLaunchKernel cuEventRecord cuMemcpyDtoHAsync_v2; do
+	said=$(KILN_STUB_CUDA=fail=$call:3:700 "$walk" cuda)
+	[ "$said" = KILN_ERR_DEVICE_LOST ] || fail "$call, 700: $said"
+done
+echo "modules and faults: told"
+
+for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
+	echo "== conformance, settings: $settings"
+	KILN_STUB_CUDA=$settings "$builddir/tests/conform" --device cuda \
+		"$srcdir"/tests/vectors/*.jsonl \
+		"$srcdir"/tests/vectors/typed/*.jsonl | tail -n 1
+	KILN_STUB_CUDA=$settings "$builddir/tests/unit/t_drivers" | tail -n 1
+	[ -z "${KILN_QUICK-}" ] || break
+done
+
+# Each call fails once: no memory, and a fault that breaks the context.
+count=$(mktemp)
+trap 'rm -f "$count"' EXIT
+KILN_STUB_CUDA_CALLS=$count "$walk" cuda
+calls=$(cat "$count")
+step=1
+[ -z "${KILN_QUICK-}" ] || step=13
+for mode in "" "async=1 "; do
+	for result in 2 719; do
+		n=1
+		while [ "$n" -le "$calls" ]; do
+			KILN_STUB_CUDA="${mode}fail=*:$n:$result" timeout 20 \
+				"$walk" cuda > /dev/null ||
+				fail "call $n of $calls, result $result" \
+					"${mode:+($mode)}: status $?"
+			n=$((n + step))
+		done
+		echo "faults: $calls calls, result $result ${mode:+($mode)}"
+	done
+done
