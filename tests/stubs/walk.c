@@ -111,13 +111,17 @@ static void check_cpu(void)
 int main(int argc, char **argv)
 {
 	const char *selector = argc > 1 ? argv[1] : "cuda";
+	enum kiln_status told;
 
 	if (is_good(kiln_device_open(&device, selector))) {
 		walk();
-		if (first != KILN_OK)
+		told = first;
+		if (told != KILN_OK)
 			recover();
+	} else {
+		told = first;
 	}
-	printf("%s\n", kiln_status_name(first));
+	printf("%s\n", kiln_status_name(told));
 	check_cpu();
 	return 0;
 }
