@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completes the text of a module (spirv-dis): no operation on floats may be
-# contracted, and signed zeros, infinities and NaN stay what they are.
-{ line[NR] = $0 }
+# contracted, and signed zeros, infinities and NaN stay what they are. Names and
+# sources, which only a debugger reads, are left out.
+/^ *Op(Name|MemberName|Source|SourceExtension|String|Line|NoLine)/ { next }
+{ line[++lines] = $0 }
 /OpTypeFloat 32/ { width[32] = 1 }
 /OpTypeFloat 64/ { width[64] = 1 }
 / = Op(FAdd|FSub|FMul|FDiv|FNegate|FRem|FMod) / { contract[$1] = 1 }
@@ -10,7 +12,7 @@
 	entry = substr($0, RSTART, RLENGTH)
 }
 END {
-	for (i = 1; i <= NR; i++) {
+	for (i = 1; i <= lines; i++) {
 		if (!capable && line[i] ~ /OpCapability/) {
 			capable = 1
 			print "OpCapability SignedZeroInfNanPreserve"

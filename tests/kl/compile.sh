@@ -29,22 +29,10 @@ fail()
 spirv()
 {
 	name=$1
-	file=$2
+	file=${2#"$src/"}
 	shift 2
-	"$cc" -E -P -x c -undef -nostdinc -I"$src" -DKL_GLSL "$@" \
-		-include "$out/opids.h" "$file" > "$out/$name.i" ||
-		fail "$name: preprocessor"
-	cat "$src/kernels/kl/glsl.head" "$out/$name.i" > "$out/$name.comp"
-	glslangValidator --quiet --target-env vulkan1.2 -V \
-		-o "$out/$name.raw" "$out/$name.comp" ||
-		fail "$name: glslangValidator"
-	spirv-dis "$out/$name.raw" |
-		awk -f "$src/kernels/kl/spirv.awk" |
-		spirv-as --target-env vulkan1.2 -o "$out/$name.spv" - ||
-		fail "$name: spirv-as"
-	spirv-val --target-env vulkan1.2 --scalar-block-layout \
-		"$out/$name.spv" || fail "$name: spirv-val"
-	rm -f "$out/$name.i" "$out/$name.raw"
+	CC_FOR_BUILD=$cc KL_VALIDATE=1 sh "$src/kernels/kl/spirv.sh" "$src" \
+		"$out" "$name" "$file" "$@" || fail "$name: SPIR-V"
 }
 
 # ptx NAME SOURCE DEFINITIONS...

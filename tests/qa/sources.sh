@@ -60,7 +60,7 @@ extra() # what is only distributed
 
 kernel_files()
 {
-	for file in $(files kernels); do
+	for file in $(files kernels | grep -v '^kernels/vulkan/'); do
 		if is_level "$file"; then
 			[ "$1" = level ] && echo "$file"
 		else
@@ -69,12 +69,22 @@ kernel_files()
 	done
 }
 
+# What SPIR-V is made from; listed a second time, so that make can look.
+spirv_inputs()
+{
+	find kernels/kl -type f
+	find kernels/vulkan -name '*.kl' -o -name '*.sh'
+	echo kernels/ops.def
+}
+
 write()
 {
 	echo "# Made by tests/qa/sources.sh --write; checked by make check."
 	files base | list base_sources
 	kernel_files once | list kernel_sources
 	kernel_files level | list level_sources
+	files kernels/vulkan | list kernel_vulkan_sources
+	spirv_inputs | sort | list spirv_inputs
 	files drivers | grep -v '^drivers/[^/]*/' | list driver_sources
 	for driver in drivers/*/; do
 		name=$(basename "$driver")
@@ -100,7 +110,8 @@ if [ "${1-}" = --write ]; then
 fi
 
 bad=0
-listed=$(sed -n 's/^\t\([^ ]*\).*/\1/p' sources.am | sort)
+listed=$(sed '/^spirv_inputs/,/^$/d' sources.am |
+	sed -n 's/^\t\([^ ]*\).*/\1/p' | sort)
 found=$({
 	files base kernels drivers alloc sched lib tools include \
 		examples tests/conformance tests/stubs

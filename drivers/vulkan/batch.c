@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/vulkan/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB_BATCHES 16
+#define SLABS_MOST 16
+#define SLICE_NS 50000000u
+
+/* ---- slabs ---- */
+
+static enum kiln_status create_commands(struct kilni_vk_hw *hw,
+					struct kilni_vk_batch *batch)
+{
+	VkCommandPoolCreateInfo pool = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+		.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+		.queueFamilyIndex = hw->physical->family,
+	};
+	VkCommandBufferAllocateInfo commands = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+		.commandBufferCount = 1,
+	};
+
+	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
+			   &batch->pool));
+	commands.commandPool = batch->pool;
+	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
+			&batch->commands);
+}
+
+static void destroy_slab(struct kilni_vk_hw *hw, struct kilni_vk_slab *slab)
+{
+	for (unsigned i = 0; slab->batch && i < slab->batches; i++)
+		if (!hw->hung)
+			hw->vk.DestroyCommandPool(hw->device,
+						  slab->batch[i].pool, NULL);
+	kilni_vk_block_destroy(hw, &slab->params);
+	kilni_vk_block_destroy(hw, &slab->reports);
+	free(slab->batch);
+	free(slab);
+}
+
+#define REPORTS_BYTES (KILNI_VK_BATCH_ENTRIES * KILNI_VK_REPORT_BYTES)
+
+static enum kiln_status fill_slab(struct kilni_vk_hw *hw,
+				  struct kilni_vk_slab *slab)
+{
+	slab->batch = calloc(SLAB_BATCHES, sizeof(*slab->batch));
+	if (!slab->batch)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "vulkan: no memory for batches");
+	KILNI_TRY(kilni_vk_block_create(hw, KILNI_VK_PARAMS,
+					SLAB_BATCHES * KILNI_VK_PARAMS_BYTES,
+					&slab->params));
+	KILNI_TRY(kilni_vk_block_create(hw, KILNI_VK_HOST,
+					SLAB_BATCHES * REPORTS_BYTES,
+					&slab->reports));
+	for (; slab->batches < SLAB_BATCHES; slab->batches++) {
+		struct kilni_vk_batch *batch = &slab->batch[slab->batches];
+		unsigned params = slab->batches * KILNI_VK_PARAMS_BYTES;
+		unsigned reports = slab->batches * REPORTS_BYTES;
+
+		batch->params = slab->params.map + params;
+		batch->params_address = slab->params.address + params;
+		batch->reports = slab->reports.map + reports;
+		batch->reports_address = slab->reports.address + reports;
+		KILNI_TRY(create_commands(hw, batch));
+	}
+	return KILN_OK;
+}
+
+/* More free batches. The lock is not held. */
+static enum kiln_status grow(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_slab *slab = calloc(1, sizeof(*slab));
+	enum kiln_status status;
+
+	if (!slab)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "vulkan: no memory for batches");
+	status = fill_slab(hw, slab);
+	if (status != KILN_OK) {
+		/* The one that failed may be half made. */
+		slab->batches += slab->batches < SLAB_BATCHES;
+		destroy_slab(hw, slab);
+		return status;
+	}
+	pthread_mutex_lock(&hw->lock);
+	slab->next = hw->slabs;
+	hw->slabs = slab;
+	for (unsigned i = 0; i < SLAB_BATCHES; i++) {
+		slab->batch[i].next = hw->free;
+		hw->free = &slab->batch[i];
+	}
+	pthread_mutex_unlock(&hw->lock);
+	return KILN_OK;
+}
+
+/* ---- taking a batch ---- */
+
+static struct kilni_vk_batch *pop_free(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_batch *batch = hw->free;
+
+	if (batch)
+		hw->free = batch->next;
+	return batch;
+}
+
+static void start_batch(struct kilni_vk_queue *queue,
+			struct kilni_vk_batch *batch)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
+
+	batch->next = NULL;
+	batch->queue = queue;
+	batch->recording = batch->calls = false;
+	batch->entries = batch->kernels = batch->report_count = 0;
+	batch->params_used = 0;
+	batch->bound = VK_NULL_HANDLE;
+	batch->found = __atomic_load_n(&hw->found, __ATOMIC_ACQUIRE);
+	batch->chunk = queue->chunk;
+	batch->slot = queue->slot;
+}
+
+static bool may_grow(struct kilni_vk_hw *hw)
+{
+	unsigned slabs = 0;
+
+	for (struct kilni_vk_slab *s = hw->slabs; s; s = s->next)
+		slabs++;
+	return slabs < SLABS_MOST;
+}
+
+struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
+	struct kilni_error_record before;
+	struct kilni_vk_batch *batch;
+	bool more;
+
+	pthread_mutex_lock(&hw->lock);
+	batch = pop_free(hw);
+	more = !batch && may_grow(hw);
+	pthread_mutex_unlock(&hw->lock);
+	if (more) {
+		/* In vain: then those in flight come back. */
+		kilni_error_save(&before);
+		(void)!grow(hw);
+		kilni_error_restore(&before);
+	}
+	if (!batch) {
+		pthread_mutex_lock(&hw->lock);
+		batch = pop_free(hw);
+		if (!batch) {
+			queue->state = KILNI_VK_HELD;
+			queue->next_starved = hw->starved;
+			hw->starved = queue;
+		}
+		pthread_mutex_unlock(&hw->lock);
+	}
+	if (batch)
+		start_batch(queue, batch);
+	return batch;
+}
+
+/* ---- handing a batch over ---- */
+
+static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
+				     VkCommandBuffer commands, uint64_t value)
+{
+	VkTimelineSemaphoreSubmitInfo timeline = {
+		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+		.signalSemaphoreValueCount = 1,
+		.pSignalSemaphoreValues = &value,
+	};
+	VkSubmitInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+		.pNext = &timeline,
+		.commandBufferCount = 1,
+		.pCommandBuffers = &commands,
+		.signalSemaphoreCount = 1,
+		.pSignalSemaphores = &hw->semaphore,
+	};
+
+	if (KILNI_FAULT("vulkan_signal") != KILN_OK)
+		hw->mute = true;
+	if (hw->mute)
+		info.signalSemaphoreCount =
+			timeline.signalSemaphoreValueCount = 0;
+	return KILNI_VK(&hw->vk, QueueSubmit, hw->queue, 1, &info,
+			VK_NULL_HANDLE);
+}
+
+/* Both locks' part of handing over; queue_lock is held. */
+static void push(struct kilni_vk_hw *hw, struct kilni_vk_batch *batch)
+{
+	batch->value = hw->signalled;
+	pthread_mutex_lock(&hw->lock);
+	if (!hw->oldest) {
+		hw->newest = &hw->oldest;
+		hw->reached_ns = kilni_now_ns();
+	}
+	*hw->newest = batch;
+	hw->newest = &batch->next;
+	batch->queue->passed = batch->last_seq;
+	if (hw->asleep)
+		pthread_cond_signal(&hw->wake);
+	pthread_mutex_unlock(&hw->lock);
+}
+
+/* The entries of a batch, one after the other. */
+static const struct kilni_entry *next_entry(struct kilni_chunk **chunk,
+					    unsigned *slot)
+{
+	if (*slot == KILNI_CHUNK_ENTRIES) {
+		*chunk = (*chunk)->next;
+		*slot = 0;
+	}
+	return &(*chunk)->entry[(*slot)++];
+}
+
+/* Nothing of the batch runs. */
+static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
+{
+	struct kilni_queue_client *client = &batch->queue->client;
+	struct kilni_chunk *chunk = batch->chunk;
+	unsigned slot = batch->slot;
+
+	for (unsigned i = 0; i < batch->entries; i++) {
+		const struct kilni_entry *entry = next_entry(&chunk, &slot);
+
+		if (batch->fate[i] == KILNI_VK_PASSED)
+			continue;
+		batch->fate[i] = KILNI_VK_PASSED;
+		client->failed(client->context, entry, status, NULL);
+	}
+	batch->recording = false;
+	/* What the barriers in it covered is open again. */
+	batch->queue->join = true;
+}
+
+/* Makes what the kernels wrote visible to the host where it will look. */
+static void show_host(struct kilni_vk_hw *hw, struct kilni_vk_batch *batch)
+{
+	VkMemoryBarrier barrier = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+		.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+		.dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+	};
+
+	if (!hw->reads_mapped && !batch->report_count)
+		return;
+	hw->vk.CmdPipelineBarrier(batch->commands,
+				  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+				  VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
+				  0, NULL, 0, NULL);
+}
+
+static enum kiln_status submit_commands(struct kilni_vk_hw *hw,
+					struct kilni_vk_batch *batch)
+{
+	enum kiln_status status;
+
+	show_host(hw, batch);
+	KILNI_TRY(KILNI_VK(&hw->vk, EndCommandBuffer, batch->commands));
+	pthread_mutex_lock(&hw->queue_lock);
+	status = queue_submit(hw, batch->commands, hw->signalled + 1);
+	if (status == KILN_OK) {
+		hw->signalled++;
+		push(hw, batch);
+	}
+	pthread_mutex_unlock(&hw->queue_lock);
+	return status;
+}
+
+void kilni_vk_batch_submit(struct kilni_vk_batch *batch)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	enum kiln_status status;
+
+	if (batch->recording) {
+		status = submit_commands(hw, batch);
+		if (status == KILN_OK)
+			return;
+		if (status == KILN_ERR_DEVICE_LOST)
+			kilni_vk_lose(hw, false);
+		fail_kernels(batch, status);
+	}
+	pthread_mutex_lock(&hw->queue_lock);
+	push(hw, batch);
+	pthread_mutex_unlock(&hw->queue_lock);
+}
+
+/* ---- the semaphore ---- */
+
+void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung)
+{
+	if (hung)
+		__atomic_store_n(&hw->hung, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&hw->lost, 1, __ATOMIC_RELEASE);
+	kilni_log(KILNI_LOG_ERROR, "vulkan: %s: the device is lost%s",
+		  hw->physical->properties.deviceName,
+		  hung ? ": it does not answer" : "");
+	pthread_mutex_lock(&hw->lock);
+	pthread_cond_broadcast(&hw->moved);
+	pthread_cond_broadcast(&hw->wake);
+	pthread_mutex_unlock(&hw->lock);
+}
+
+/* What the semaphore has, or had when it could last be read. */
+static uint64_t look_at_semaphore(struct kilni_vk_hw *hw)
+{
+	struct kilni_error_record before;
+	enum kiln_status status;
+	uint64_t value = 0;
+
+	if (kilni_vk_is_lost(hw))
+		return __atomic_load_n(&hw->reached, __ATOMIC_ACQUIRE);
+	kilni_error_save(&before);
+	status = KILNI_VK(&hw->vk, GetSemaphoreCounterValue, hw->device,
+			  hw->semaphore, &value);
+	kilni_error_restore(&before);
+	if (status == KILN_ERR_DEVICE_LOST)
+		kilni_vk_lose(hw, false);
+	pthread_mutex_lock(&hw->lock);
+	if (status == KILN_OK && value > hw->reached) {
+		__atomic_store_n(&hw->reached, value, __ATOMIC_RELEASE);
+		hw->reached_ns = kilni_now_ns();
+	}
+	value = hw->reached;
+	pthread_mutex_unlock(&hw->lock);
+	return value;
+}
+
+/* A device that does nothing for that long will not do it later. */
+static void check_progress(struct kilni_vk_hw *hw, uint64_t since_ns)
+{
+	bool late;
+
+	(void)look_at_semaphore(hw);
+	pthread_mutex_lock(&hw->lock);
+	late = hw->reached < hw->signalled &&
+	       kilni_now_ns() - kilni_max_u64(hw->reached_ns, since_ns) >
+		       hw->timeout_ns;
+	pthread_mutex_unlock(&hw->lock);
+	if (late && !kilni_vk_is_lost(hw))
+		kilni_vk_lose(hw, true);
+}
+
+void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value)
+{
+	VkSemaphoreWaitInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+		.semaphoreCount = 1,
+		.pSemaphores = &hw->semaphore,
+		.pValues = &value,
+	};
+	uint64_t slice = kilni_min_u64(SLICE_NS, hw->timeout_ns / 4 + 1);
+	struct kilni_error_record before;
+	enum kiln_status status;
+
+	if (kilni_vk_is_lost(hw))
+		return;
+	kilni_error_save(&before);
+	status = KILNI_VK(&hw->vk, WaitSemaphores, hw->device, &info, slice);
+	kilni_error_restore(&before);
+	if (status == KILN_ERR_DEVICE_LOST)
+		kilni_vk_lose(hw, false);
+	check_progress(hw, 0);
+}
+
+enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
+				  VkCommandBuffer commands)
+{
+	uint64_t value, start = kilni_now_ns();
+	enum kiln_status status;
+
+	pthread_mutex_lock(&hw->queue_lock);
+	value = hw->signalled + 1;
+	status = queue_submit(hw, commands, value);
+	if (status == KILN_OK)
+		hw->signalled = value;
+	pthread_mutex_unlock(&hw->queue_lock);
+	if (status == KILN_ERR_DEVICE_LOST)
+		kilni_vk_lose(hw, false);
+	KILNI_TRY(status);
+	while (look_at_semaphore(hw) < value) {
+		if (kilni_vk_is_lost(hw))
+			return kilni_fail(KILN_ERR_DEVICE_LOST, 0,
+					  "vulkan: the device is lost");
+		if (kilni_now_ns() - start < hw->spin_ns)
+			continue;
+		kilni_vk_sleep(hw, value);
+		check_progress(hw, start);
+	}
+	return KILN_OK;
+}
+
+/* ---- completing batches ---- */
+
+/* What the kernel noted; false: nothing. */
+static bool read_report(const struct kilni_vk_batch *batch, unsigned i,
+			struct kilni_report *report)
+{
+	memset(report, 0, sizeof(*report));
+	memcpy(report, batch->reports + i * KILNI_VK_REPORT_BYTES, 24);
+	return report->position != UINT64_MAX;
+}
+
+/*
+ * A kernel that ran. Where a kernel before it is found to have failed only
+ * now, what depends on it is told from the rest now too.
+ */
+static void finish_kernel(struct kilni_vk_batch *batch,
+			  const struct kilni_entry *entry, bool reports,
+			  unsigned index)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	struct kilni_queue_client *client = &batch->queue->client;
+	struct kilni_report report;
+
+	if (kilni_vk_is_lost(hw) && batch->value > hw->reached) {
+		client->failed(client->context, entry, KILN_ERR_DEVICE_LOST,
+			       NULL);
+		return;
+	}
+	if (reports && read_report(batch, index, &report)) {
+		__atomic_add_fetch(&hw->found, 1, __ATOMIC_RELEASE);
+		client->failed(client->context, entry, KILN_ERR_INDEX,
+			       &report);
+		return;
+	}
+	if (__atomic_load_n(&hw->found, __ATOMIC_ACQUIRE) != batch->found)
+		(void)client->check(client->context, entry);
+}
+
+static void finish_entry(struct kilni_vk_batch *batch, unsigned i,
+			 const struct kilni_entry *entry, unsigned *report)
+{
+	bool reports = batch->fate[i] == KILNI_VK_REPORTS;
+
+	if (entry->kind == KILNI_ENTRY_CALL)
+		entry->params.call.call(entry->params.call.data,
+					entry->params.call.user);
+	else if (batch->fate[i] != KILNI_VK_PASSED)
+		finish_kernel(batch, entry, reports,
+			      reports ? (*report)++ : 0);
+}
+
+static void finish_batch(struct kilni_vk_batch *batch)
+{
+	struct kilni_vk_queue *queue = batch->queue;
+	unsigned report = 0;
+
+	for (unsigned i = 0; i < batch->entries; i++) {
+		struct kilni_chunk *old = queue->done_chunk;
+		const struct kilni_entry *entry =
+			next_entry(&queue->done_chunk, &queue->done_slot);
+
+		if (queue->done_chunk != old)
+			queue->client.chunk_done(queue->client.context, old);
+		finish_entry(batch, i, entry, &report);
+	}
+	__atomic_store_n(&queue->completed, batch->last_seq, __ATOMIC_RELEASE);
+}
+
+/* The oldest batch where it may be completed now, which is then retiring. */
+static struct kilni_vk_batch *take_done(struct kilni_vk_hw *hw, uint64_t value,
+					bool calls)
+{
+	struct kilni_vk_batch *batch = hw->oldest;
+
+	if (!batch || (batch->value > value && !kilni_vk_is_lost(hw)) ||
+	    (batch->calls && !calls))
+		return NULL;
+	hw->finishing = batch->queue;
+	return batch;
+}
+
+/* Frees the oldest batch; the queues that may go on for that. */
+static struct kilni_vk_queue *drop_oldest(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_batch *batch = hw->oldest;
+	struct kilni_vk_queue *starved = hw->starved;
+
+	hw->oldest = batch->next;
+	batch->next = hw->free;
+	hw->free = batch;
+	hw->finishing = NULL;
+	hw->starved = NULL;
+	pthread_cond_broadcast(&hw->moved);
+	return starved;
+}
+
+void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
+{
+	uint64_t value = look_at_semaphore(hw);
+	struct kilni_vk_queue *starved;
+	struct kilni_vk_batch *batch;
+
+	pthread_mutex_lock(&hw->lock);
+	if (hw->retiring) {
+		pthread_mutex_unlock(&hw->lock);
+		return;
+	}
+	hw->retiring = true;
+	while ((batch = take_done(hw, value, calls))) {
+		pthread_mutex_unlock(&hw->lock);
+		finish_batch(batch);
+		pthread_mutex_lock(&hw->lock);
+		starved = drop_oldest(hw);
+		if (starved) {
+			pthread_mutex_unlock(&hw->lock);
+			kilni_vk_queues_resume(starved);
+			pthread_mutex_lock(&hw->lock);
+		}
+	}
+	hw->retiring = false;
+	pthread_cond_broadcast(&hw->moved);
+	pthread_mutex_unlock(&hw->lock);
+}
+
+/* ---- the device's thread ---- */
+
+/*
+ * Completes what nobody waits for: memory goes back, calls are made, queues
+ * that were held go on. It sleeps while nothing is in flight.
+ */
+static void *run_thread(void *arg)
+{
+	struct kilni_vk_hw *hw = arg;
+	uint64_t value;
+
+	for (;;) {
+		pthread_mutex_lock(&hw->lock);
+		hw->asleep = true;
+		while (!hw->oldest && !hw->stop)
+			pthread_cond_wait(&hw->wake, &hw->lock);
+		hw->asleep = false;
+		if (!hw->oldest) {
+			pthread_mutex_unlock(&hw->lock);
+			return NULL;
+		}
+		value = hw->oldest->value;
+		/* Somebody else is at it. */
+		if (hw->retiring)
+			pthread_cond_wait(&hw->moved, &hw->lock);
+		pthread_mutex_unlock(&hw->lock);
+		kilni_vk_sleep(hw, value);
+		kilni_vk_retire(hw, true);
+	}
+}
+
+static enum kiln_status start_thread(struct kilni_vk_hw *hw)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&hw->thread, NULL, run_thread, hw);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return kilni_fail(KILN_ERR_LIMIT, error,
+				  "vulkan: no thread: %s", strerror(error));
+	hw->has_thread = true;
+	return KILN_OK;
+}
+
+enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw)
+{
+	VkSemaphoreTypeCreateInfo type = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+		.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+	};
+	VkSemaphoreCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+		.pNext = &type,
+	};
+
+	KILNI_TRY(KILNI_VK(&hw->vk, CreateSemaphore, hw->device, &info, NULL,
+			   &hw->semaphore));
+	KILNI_TRY(grow(hw));
+	return start_thread(hw);
+}
+
+void kilni_vk_batches_close(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_slab *slab;
+
+	if (hw->has_thread) {
+		pthread_mutex_lock(&hw->lock);
+		hw->stop = true;
+		pthread_cond_broadcast(&hw->wake);
+		pthread_mutex_unlock(&hw->lock);
+		pthread_join(hw->thread, NULL);
+	}
+	while ((slab = hw->slabs)) {
+		hw->slabs = slab->next;
+		destroy_slab(hw, slab);
+	}
+	if (hw->device && !hw->hung)
+		hw->vk.DestroySemaphore(hw->device, hw->semaphore, NULL);
+}

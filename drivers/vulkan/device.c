@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/vulkan/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SPIN_US_DEFAULT 20
+#define TIMEOUT_MS_DEFAULT 600000
+#define GROUP_SOFTWARE 64
+#define GROUP_REAL 256
+
+static enum kiln_status read_options(struct kilni_vk_hw *hw)
+{
+	uint64_t spin_us = SPIN_US_DEFAULT, timeout_ms = TIMEOUT_MS_DEFAULT;
+
+	KILNI_TRY(kilni_option_number(KILNI_OPT_SPIN_US, &spin_us));
+	KILNI_TRY(kilni_option_number(KILNI_OPT_VULKAN_TIMEOUT, &timeout_ms));
+	hw->spin_ns = spin_us * 1000;
+	hw->timeout_ns = timeout_ms * 1000000;
+	return KILN_OK;
+}
+
+static void init_locks(struct kilni_vk_hw *hw)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&hw->moved, &monotonic);
+	pthread_cond_init(&hw->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&hw->lock, NULL);
+	pthread_mutex_init(&hw->queue_lock, NULL);
+	pthread_mutex_init(&hw->pages_lock, NULL);
+	pthread_mutex_init(&hw->staging_lock, NULL);
+	pthread_mutex_init(&hw->pipelines.lock, NULL);
+}
+
+static void destroy_locks(struct kilni_vk_hw *hw)
+{
+	pthread_cond_destroy(&hw->moved);
+	pthread_cond_destroy(&hw->wake);
+	pthread_mutex_destroy(&hw->lock);
+	pthread_mutex_destroy(&hw->queue_lock);
+	pthread_mutex_destroy(&hw->pages_lock);
+	pthread_mutex_destroy(&hw->staging_lock);
+	pthread_mutex_destroy(&hw->pipelines.lock);
+}
+
+static enum kiln_status find_physical(struct kilni_vk_hw *hw)
+{
+	const struct kilni_vk_physical *list;
+	enum kiln_status status;
+	const char *why = "";
+	unsigned count;
+
+	status = kilni_vk_list(&list, &count, &why);
+	if (status != KILN_OK || hw->base.index >= count)
+		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
+				  "vulkan: no device %u: %s", hw->base.index,
+				  why ? why : "");
+	hw->physical = &list[hw->base.index];
+	if (*hw->physical->refused)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "vulkan: %s lacks %s",
+				  hw->physical->properties.deviceName,
+				  hw->physical->refused);
+	return KILN_OK;
+}
+
+static void explain(struct kilni_vk_hw *hw)
+{
+	const VkPhysicalDeviceProperties *p = &hw->physical->properties;
+
+	snprintf(hw->explain, sizeof(hw->explain),
+		 "%s; Vulkan %u.%u; %s; host %s pages", p->deviceName,
+		 VK_API_VERSION_MAJOR(p->apiVersion),
+		 VK_API_VERSION_MINOR(p->apiVersion), hw->physical->driver,
+		 !hw->mapped[KILNI_VK_PAGES] ? "copies to and from"
+		 : hw->reads_mapped          ? "reads and writes"
+					     : "writes, copies from");
+}
+
+/* Fills in a device that is all zeros but for its base. */
+static enum kiln_status open_device(struct kilni_vk_hw *hw)
+{
+	const struct kilni_vk_loader *vk;
+	const char *why;
+
+	KILNI_TRY(read_options(hw));
+	KILNI_TRY(find_physical(hw));
+	KILNI_TRY(kilni_vk_load(&vk, &why));
+	KILNI_TRY(kilni_vk_device_create(vk, hw->physical, &hw->device));
+	KILNI_TRY(kilni_vk_load_calls(vk, hw->device, &hw->vk));
+	hw->vk.GetDeviceQueue(hw->device, hw->physical->family, 0, &hw->queue);
+	hw->group = hw->physical->software ? GROUP_SOFTWARE : GROUP_REAL;
+	KILNI_TRY(kilni_vk_memory_open(hw));
+	KILNI_TRY(kilni_vk_pipelines_open(hw));
+	KILNI_TRY(kilni_vk_batches_open(hw));
+	explain(hw);
+	return KILN_OK;
+}
+
+/*
+ * What a device that hangs may still use stays where it is, reachable from
+ * here; nothing else can be done about it.
+ */
+static struct kilni_vk_hw *left_behind;
+
+/* Takes half-opened ones. */
+static void close_device(struct kilni_vk_hw *hw)
+{
+	kilni_vk_batches_close(hw);
+	if (hw->device && !hw->hung && hw->vk.DeviceWaitIdle)
+		(void)hw->vk.DeviceWaitIdle(hw->device);
+	if (hw->vk.DestroyDevice) {
+		kilni_vk_pipelines_close(hw);
+		kilni_vk_memory_close(hw);
+	}
+	if (hw->hung) {
+		__atomic_store_n(&left_behind, hw, __ATOMIC_RELAXED);
+		return;
+	}
+	if (hw->vk.DestroyDevice)
+		hw->vk.DestroyDevice(hw->device, NULL);
+	destroy_locks(hw);
+	free(hw);
+}
+
+enum kiln_status kilni_vk_open(unsigned index, struct kilni_hw **out)
+{
+	struct kilni_error_record why;
+	struct kilni_vk_hw *hw;
+	enum kiln_status status;
+
+	KILNI_TRY(KILNI_FAULT("open"));
+	hw = calloc(1, sizeof(*hw));
+	if (!hw)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "vulkan: no memory for the device");
+	kilni_fork_watch();
+	hw->base.driver = &kilni_vulkan_driver;
+	hw->base.index = index;
+	hw->epoch = kilni_fork_epoch;
+	init_locks(hw);
+	status = open_device(hw);
+	if (status != KILN_OK) {
+		kilni_error_save(&why);
+		close_device(hw);
+		kilni_error_restore(&why);
+		return status;
+	}
+	*out = &hw->base;
+	return KILN_OK;
+}
+
+/* A forked child has neither the thread nor the driver's own. */
+void kilni_vk_close(struct kilni_hw *base)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
+
+	if (hw->epoch == kilni_fork_epoch)
+		close_device(hw);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_VULKAN_INTERNAL_H
+#define KILNI_VULKAN_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/driver.h"
+#include "drivers/vulkan/api.h"
+
+/*
+ * The Vulkan driver. Whoever submits a queue records its entries into command
+ * buffers and hands these to the one VkQueue of the device, in batches. All
+ * batches of a device stand in one list in the order in which the VkQueue got
+ * them; a timeline semaphore counts those that are done, and whoever sees that
+ * (a waiter, or the device's own thread) completes their entries in that
+ * order. See README.md.
+ */
+
+struct kilni_vk_hw;
+struct kilni_vk_queue;
+
+static inline struct kilni_vk_hw *kilni_vk_hw_of(const struct kilni_hw *hw)
+{
+	return (struct kilni_vk_hw *)(uintptr_t)hw;
+}
+
+/* ---- what there is (physical.c) ---- */
+
+/* A physical device, as it is before anything is opened. */
+struct kilni_vk_physical {
+	VkPhysicalDevice device;
+	VkPhysicalDeviceProperties properties;
+	uint8_t device_uuid[VK_UUID_SIZE];
+	uint8_t driver_uuid[VK_UUID_SIZE];
+	char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE];
+	char pci[24];              /* "" where it tells none */
+	uint64_t max_allocation_bytes;
+	uint64_t max_buffer_bytes;
+	uint64_t heap_bytes;       /* of the largest device-local heap */
+	uint32_t family;           /* of the queue to compute on */
+	unsigned ordinal;          /* libvulkan's own number */
+	bool software;
+	char refused[512];         /* what it lacks, complete; "" : nothing */
+};
+
+/* The devices, real ones first; the list stays. why: as kilni_vk_load. */
+enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
+			       unsigned *count, const char **why);
+
+/* With every feature that is needed, and one queue. */
+enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
+					const struct kilni_vk_physical *p,
+					VkDevice *device);
+
+/* ---- memory (memory.c) ---- */
+
+/* One buffer in one allocation, mapped where the host can reach it. */
+struct kilni_vk_block {
+	VkBuffer buffer;
+	VkDeviceMemory memory;
+	VkDeviceAddress address;
+	uint64_t bytes;
+	char *map;
+};
+
+enum kilni_vk_use {
+	KILNI_VK_PAGES,            /* what tensors lie in */
+	KILNI_VK_PARAMS,           /* written by the host, read by kernels */
+	KILNI_VK_HOST,             /* read by the host */
+	KILNI_VK_USES
+};
+
+enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw);
+void kilni_vk_memory_close(struct kilni_vk_hw *hw);
+enum kiln_status kilni_vk_block_create(struct kilni_vk_hw *hw,
+				       enum kilni_vk_use use, uint64_t bytes,
+				       struct kilni_vk_block *block);
+void kilni_vk_block_destroy(struct kilni_vk_hw *hw,
+			    struct kilni_vk_block *block);
+
+extern const struct kilni_memory_ops kilni_vk_memory_ops;
+
+/* ---- pipelines (pipeline.c, cache.c) ---- */
+
+#define KILNI_VK_CONSTANTS 4
+
+/* A kernel's module and what it is specialised by; group is constant 4. */
+struct kilni_vk_kernel {
+	char module[16];
+	uint16_t constant[KILNI_VK_CONSTANTS];
+	uint16_t group;
+};
+
+#define KILNI_VK_PIPELINES 4096
+
+struct kilni_vk_pipelines {
+	pthread_mutex_t lock;      /* of making one */
+	VkPipelineLayout layout;
+	VkPipelineCache cache;
+	uint64_t cache_bytes;      /* of what was read from the disk */
+	VkShaderModule *module;
+	unsigned made;
+	struct {
+		struct kilni_vk_kernel kernel;
+		VkPipeline pipeline; /* atomic; set last */
+	} slot[KILNI_VK_PIPELINES];
+};
+
+enum kiln_status kilni_vk_pipelines_open(struct kilni_vk_hw *hw);
+void kilni_vk_pipelines_close(struct kilni_vk_hw *hw);
+/* Finds or makes one. Any thread. */
+enum kiln_status kilni_vk_pipeline(struct kilni_vk_hw *hw,
+				   const struct kilni_vk_kernel *kernel,
+				   VkPipeline *pipeline);
+
+/*
+ * What the disk holds for this device and driver: bytes that the caller frees,
+ * or NULL. Whatever is wrong with the file, it is as if there were none.
+ */
+void *kilni_vk_cache_read(const struct kilni_vk_physical *physical,
+			  uint64_t *bytes);
+/* Puts it there; a failure is only logged. */
+void kilni_vk_cache_write(const struct kilni_vk_physical *physical,
+			  const void *data, uint64_t bytes);
+
+/* ---- batches (batch.c) ---- */
+
+#define KILNI_VK_BATCH_ENTRIES 32
+#define KILNI_VK_PARAMS_BYTES 32768  /* of a batch */
+#define KILNI_VK_REPORT_BYTES 32     /* of struct kilni_report, for devices */
+
+/* What became of an entry when it was recorded. */
+enum kilni_vk_fate {
+	KILNI_VK_PASSED,           /* no kernel, or skipped, or failed */
+	KILNI_VK_RAN,
+	KILNI_VK_REPORTS           /* the same, and it has the next report */
+};
+
+struct kilni_vk_batch {
+	struct kilni_vk_batch *next;
+	struct kilni_vk_queue *queue;
+	VkCommandPool pool;
+	VkCommandBuffer commands;
+	char *params;              /* mapped, and where kernels see them */
+	VkDeviceAddress params_address;
+	char *reports;
+	VkDeviceAddress reports_address;
+
+	bool recording;            /* commands are being recorded */
+	bool calls;                /* has a CALL */
+	unsigned entries, kernels, report_count;
+	uint32_t params_used;
+	VkPipeline bound;
+	uint64_t first_seq, last_seq;
+	uint64_t value;            /* done when the semaphore has it */
+	uint64_t found;            /* hw->found when it was recorded */
+	struct kilni_chunk *chunk; /* of its first entry */
+	unsigned slot;
+	uint8_t fate[KILNI_VK_BATCH_ENTRIES];
+};
+
+/* Memory that batches share. */
+struct kilni_vk_slab {
+	struct kilni_vk_slab *next;
+	struct kilni_vk_block params, reports;
+	struct kilni_vk_batch *batch;
+	unsigned batches;
+};
+
+enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw);
+void kilni_vk_batches_close(struct kilni_vk_hw *hw);
+
+/* A free batch, or NULL: the queue is held until there is one. */
+struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue);
+
+/* Hands a recorded batch over; its entries fail where that is refused. */
+void kilni_vk_batch_submit(struct kilni_vk_batch *batch);
+
+/*
+ * Completes what is done. calls: also the batches that have CALL entries, and
+ * those behind them.
+ */
+void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls);
+
+/* Waits in the driver until the semaphore has value, or for a slice. */
+void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value);
+
+/* Commands outside of any queue's order: recorded by fn, run and waited for. */
+enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
+				  VkCommandBuffer commands);
+
+void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
+
+static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw);
+
+/* ---- queues (queue.c) ---- */
+
+enum kilni_vk_state {
+	KILNI_VK_IDLE,             /* all that was submitted is recorded */
+	KILNI_VK_BUSY,             /* a thread records its entries */
+	KILNI_VK_HELD              /* waits for a queue, a gate or a batch */
+};
+
+/* Memory that kernels of a queue used since its last barrier. */
+struct kilni_vk_range {
+	uint64_t begin, end;
+	bool written;
+};
+
+#define KILNI_VK_RANGES 24
+
+struct kilni_vk_queue {
+	struct kilni_queue base;
+	struct kilni_queue_client client;
+
+	/* Under the device's lock. */
+	enum kilni_vk_state state;
+	uint64_t submitted;
+	uint64_t passed;           /* recorded and handed over */
+	struct kilni_vk_queue *held, *next_held; /* by this one; with this */
+	uint64_t held_until;
+	struct kilni_vk_queue *next_starved;
+
+	/* The thread's that has the queue. */
+	struct kilni_chunk *chunk;
+	unsigned slot;
+	struct kilni_vk_queue *next_run;
+	struct kilni_gate_watch gate;
+	bool gate_passed;
+	bool join;                 /* a barrier before the next kernel */
+	unsigned ranges;
+	struct kilni_vk_range range[KILNI_VK_RANGES];
+
+	/* The thread's that completes batches. */
+	struct kilni_chunk *done_chunk;
+	unsigned done_slot;
+
+	uint64_t completed;        /* atomic */
+};
+
+extern const struct kilni_queue_ops kilni_vk_queue_ops;
+
+/* Goes on with queues that were held; linked by next_starved. */
+void kilni_vk_queues_resume(struct kilni_vk_queue *list);
+
+/* ---- recording (record.c) ---- */
+
+/*
+ * Records a kernel's entry. On failure nothing of it will run that matters:
+ * what it would have written is unspecified.
+ */
+enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
+				 const struct kilni_entry *entry);
+
+/* Room for the parameters of one more entry. */
+bool kilni_vk_has_room(const struct kilni_vk_batch *batch);
+
+bool kilni_vk_has_kernel(enum kilni_kernel kernel);
+uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
+			    enum kilni_kernel kernel, const void *params);
+
+/* ---- the device ---- */
+
+struct kilni_vk_hw {
+	struct kilni_hw base;
+	unsigned epoch;            /* kilni_fork_epoch at open() */
+	const struct kilni_vk_physical *physical;
+	VkDevice device;
+	struct kilni_vk_calls vk;
+	char explain[1024];
+	uint64_t spin_ns, timeout_ns;
+	unsigned group;            /* threads of a workgroup */
+
+	/* Memory. */
+	struct kilni_memory_limits limits;
+	uint32_t type[KILNI_VK_USES];
+	bool mapped[KILNI_VK_USES];
+	bool reads_mapped;         /* the host may read pages in place */
+	pthread_mutex_t pages_lock;
+	struct kilni_vk_block **page; /* sorted by address */
+	unsigned pages, pages_most;
+	uint64_t taken_bytes;
+	pthread_mutex_t staging_lock;
+	struct kilni_vk_block staging;
+	VkCommandPool staging_pool;
+	VkCommandBuffer staging_commands;
+
+	struct kilni_vk_pipelines pipelines;
+
+	/* The VkQueue, under its lock: see kilni_vk_batch_submit. */
+	pthread_mutex_t queue_lock;
+	VkQueue queue;
+	VkSemaphore semaphore;
+	uint64_t signalled;        /* the value of the last submission */
+	bool mute;                 /* a test: nothing is signalled any more */
+
+	/* Batches and the states of queues. */
+	pthread_mutex_t lock;
+	pthread_cond_t moved;      /* entries have completed */
+	pthread_cond_t wake;       /* for the device's thread */
+	struct kilni_vk_batch *oldest, **newest;
+	struct kilni_vk_batch *free;
+	struct kilni_vk_slab *slabs;
+	struct kilni_vk_queue *starved;
+	struct kilni_vk_queue *finishing; /* its batch is being completed */
+	bool retiring, asleep, stop, has_thread;
+	uint64_t reached;          /* the semaphore's last value seen ... */
+	uint64_t reached_ns;       /* ... and when it was new */
+	pthread_t thread;
+
+	uint64_t found;            /* atomic: failures that kernels found */
+	int lost;                  /* atomic */
+	int hung;                  /* atomic: its objects may be in use */
+};
+
+static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
+{
+	return __atomic_load_n(&hw->lost, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* device.c */
+enum kiln_status kilni_vk_open(unsigned index, struct kilni_hw **out);
+void kilni_vk_close(struct kilni_hw *hw);
+
+extern const struct kilni_driver kilni_vulkan_driver;
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/vulkan/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Most devices that are looked at. */
+#define PHYSICAL_MOST 64
+
+/* What a device must have: structure, field. */
+#define FEATURES(X)                                                            \
+	X(core.features, shaderInt64)                                          \
+	X(core.features, shaderFloat64)                                        \
+	X(v11, storageBuffer16BitAccess)                                       \
+	X(v12, storageBuffer8BitAccess)                                        \
+	X(v12, bufferDeviceAddress)                                            \
+	X(v12, scalarBlockLayout)                                              \
+	X(v12, timelineSemaphore)                                              \
+	X(v12, shaderBufferInt64Atomics)
+
+#define PROPERTIES(X)                                                          \
+	X(p12, shaderSignedZeroInfNanPreserveFloat32)                          \
+	X(p12, shaderSignedZeroInfNanPreserveFloat64)
+
+struct features {
+	VkPhysicalDeviceFeatures2 core;
+	VkPhysicalDeviceVulkan11Features v11;
+	VkPhysicalDeviceVulkan12Features v12;
+};
+
+/* Adds a name to a list of what is missing. */
+static void miss(struct kilni_vk_physical *p, const char *name)
+{
+	size_t used = strlen(p->refused);
+
+	snprintf(p->refused + used, sizeof(p->refused) - used, "%s%s",
+		 used ? ", " : "", name);
+}
+
+static void chain(struct features *f)
+{
+	memset(f, 0, sizeof(*f));
+	f->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+	f->core.pNext = &f->v11;
+	f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+	f->v11.pNext = &f->v12;
+	f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+}
+
+static void check_features(const struct kilni_vk_loader *vk,
+			   struct kilni_vk_physical *p)
+{
+	struct features f;
+
+	chain(&f);
+	vk->GetPhysicalDeviceFeatures2(p->device, &f.core);
+#define CHECK(structure, field)                                                \
+	if (!f.structure.field)                                                \
+		miss(p, #field);
+	FEATURES(CHECK)
+#undef CHECK
+}
+
+enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
+					const struct kilni_vk_physical *p,
+					VkDevice *device)
+{
+	const float priority = 1;
+	VkDeviceQueueCreateInfo queue = {
+		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+		.queueFamilyIndex = p->family,
+		.queueCount = 1,
+		.pQueuePriorities = &priority,
+	};
+	VkDeviceCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+		.queueCreateInfoCount = 1,
+		.pQueueCreateInfos = &queue,
+	};
+	struct features f;
+
+	chain(&f);
+#define ENABLE(structure, field) f.structure.field = VK_TRUE;
+	FEATURES(ENABLE)
+#undef ENABLE
+	info.pNext = &f.core;
+	return KILNI_VK(vk, CreateDevice, p->device, &info, NULL, device);
+}
+
+static bool has_extension(const struct kilni_vk_loader *vk,
+			  VkPhysicalDevice device, const char *name)
+{
+	VkExtensionProperties *all;
+	uint32_t count = 0;
+	bool found = false;
+
+	if (vk->EnumerateDeviceExtensionProperties(device, NULL, &count,
+						   NULL) < 0)
+		return false;
+	all = calloc(count + 1, sizeof(*all));
+	if (all && vk->EnumerateDeviceExtensionProperties(device, NULL, &count,
+							  all) >= 0)
+		for (uint32_t i = 0; i < count && !found; i++)
+			found = !strcmp(all[i].extensionName, name);
+	free(all);
+	return found;
+}
+
+static void read_properties(const struct kilni_vk_loader *vk,
+			    struct kilni_vk_physical *p)
+{
+	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT,
+	};
+	VkPhysicalDeviceVulkan13Properties p13 = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES,
+	};
+	VkPhysicalDeviceVulkan12Properties p12 = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
+	};
+	VkPhysicalDeviceVulkan11Properties p11 = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
+		.pNext = &p12,
+	};
+	VkPhysicalDeviceProperties2 all = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+		.pNext = &p11,
+	};
+	bool has_pci = has_extension(vk, p->device,
+				     VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+
+	if (p->properties.apiVersion >= VK_API_VERSION_1_3 &&
+	    vk->version >= VK_API_VERSION_1_3)
+		p12.pNext = &p13;
+	if (has_pci) {
+		pci.pNext = p11.pNext;
+		p11.pNext = &pci;
+	}
+	vk->GetPhysicalDeviceProperties2(p->device, &all);
+#define CHECK(structure, field)                                                \
+	if (!structure.field)                                                  \
+		miss(p, #field);
+	PROPERTIES(CHECK)
+#undef CHECK
+	memcpy(p->device_uuid, p11.deviceUUID, VK_UUID_SIZE);
+	memcpy(p->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
+	snprintf(p->driver, sizeof(p->driver), "%s %s", p12.driverName,
+		 p12.driverInfo);
+	p->max_allocation_bytes = p11.maxMemoryAllocationSize;
+	p->max_buffer_bytes = p13.maxBufferSize ? p13.maxBufferSize
+						: p->max_allocation_bytes;
+	if (has_pci)
+		snprintf(p->pci, sizeof(p->pci), "%04x:%02x:%02x.%x",
+			 pci.pciDomain, pci.pciBus, pci.pciDevice,
+			 pci.pciFunction);
+}
+
+static void find_family(const struct kilni_vk_loader *vk,
+			struct kilni_vk_physical *p)
+{
+	VkQueueFamilyProperties family[32];
+	uint32_t count = 32;
+
+	vk->GetPhysicalDeviceQueueFamilyProperties(p->device, &count, family);
+	/* One without graphics, where there is one, has less to share. */
+	p->family = count;
+	for (uint32_t i = count; i-- > 0;) {
+		if (!(family[i].queueFlags & VK_QUEUE_COMPUTE_BIT))
+			continue;
+		if (p->family == count ||
+		    !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
+			p->family = i;
+	}
+	if (p->family == count)
+		miss(p, "a queue that computes");
+}
+
+static void measure_heap(const struct kilni_vk_loader *vk,
+			 struct kilni_vk_physical *p)
+{
+	VkPhysicalDeviceMemoryProperties memory;
+
+	vk->GetPhysicalDeviceMemoryProperties(p->device, &memory);
+	for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
+		if (memory.memoryHeaps[i].flags &
+		    VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+			p->heap_bytes = kilni_max_u64(
+				p->heap_bytes, memory.memoryHeaps[i].size);
+}
+
+static void inspect(const struct kilni_vk_loader *vk,
+		    struct kilni_vk_physical *p)
+{
+	vk->GetPhysicalDeviceProperties(p->device, &p->properties);
+	p->software = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+	measure_heap(vk, p);
+	if (p->properties.apiVersion < VK_API_VERSION_1_2) {
+		miss(p, "Vulkan 1.2");
+		return;
+	}
+	check_features(vk, p);
+	read_properties(vk, p);
+	find_family(vk, p);
+}
+
+/* ---- the list ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kilni_vk_physical physical[PHYSICAL_MOST];
+static unsigned physicals;
+static unsigned listed_epoch;
+static bool listed;
+
+static void add(const struct kilni_vk_loader *vk, VkPhysicalDevice device)
+{
+	struct kilni_vk_physical *p = &physical[physicals++];
+	struct kilni_vk_physical last;
+
+	memset(p, 0, sizeof(*p));
+	p->device = device;
+	p->ordinal = physicals - 1;
+	inspect(vk, p);
+	/* Real devices stand before software ones. */
+	for (unsigned i = physicals - 1; i > 0; i--) {
+		if (physical[i].software || !physical[i - 1].software)
+			break;
+		last = physical[i];
+		physical[i] = physical[i - 1];
+		physical[i - 1] = last;
+	}
+}
+
+static enum kiln_status list_devices(const struct kilni_vk_loader *vk)
+{
+	VkPhysicalDevice device[PHYSICAL_MOST];
+	uint32_t count = PHYSICAL_MOST;
+
+	physicals = 0;
+	KILNI_TRY(KILNI_VK(vk, EnumeratePhysicalDevices, vk->instance, &count,
+			   device));
+	for (uint32_t i = 0; i < count; i++)
+		add(vk, device[i]);
+	return KILN_OK;
+}
+
+enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
+			       unsigned *count, const char **why)
+{
+	const struct kilni_vk_loader *vk;
+	enum kiln_status status;
+
+	*list = physical;
+	*count = 0;
+	KILNI_TRY(kilni_vk_load(&vk, why));
+	pthread_mutex_lock(&lock);
+	if (!listed || listed_epoch != kilni_fork_epoch) {
+		status = list_devices(vk);
+		listed = status == KILN_OK;
+		listed_epoch = kilni_fork_epoch;
+		if (!listed)
+			physicals = 0;
+	}
+	*count = physicals;
+	pthread_mutex_unlock(&lock);
+	if (!*count)
+		*why = "libvulkan.so.1 has no device";
+	return KILN_OK;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/vulkan/record.h"
+
+#include <string.h>
+
+#include <kiln/dtype.h>
+
+/* Parameters of the largest entry: three dispatches. */
+#define ROOM_BYTES 2048
+#define PARAMS_ALIGNMENT 64
+
+/* ---- dtypes ---- */
+
+/* flex32 is stored as f32 is, bool(u8) as bool. */
+unsigned kilni_vk_stored(unsigned dtype)
+{
+	switch (dtype) {
+	case KILN_FLEX32:
+		return KILN_F32;
+	case KILN_BOOL_U8:
+		return KILN_BOOL;
+	default:
+		return dtype;
+	}
+}
+
+unsigned kilni_vk_dtype_bytes(unsigned dtype)
+{
+	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
+#define BYTES_(id, value, name, size, cls) [value] = size,
+		KILN_DTYPE_TABLE(BYTES_)
+#undef BYTES_
+	};
+
+	return bytes[dtype];
+}
+
+/* ---- commands ---- */
+
+static enum kiln_status begin(struct kilni_vk_hw *hw,
+			      struct kilni_vk_batch *batch)
+{
+	VkCommandBufferBeginInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+	};
+
+	KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device, batch->pool,
+			   0));
+	return KILNI_VK(&hw->vk, BeginCommandBuffer, batch->commands, &info);
+}
+
+static void add_barrier(struct kilni_vk_batch *batch, VkPipelineStageFlags src,
+			VkAccessFlags access)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	VkMemoryBarrier barrier = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+		.srcAccessMask = access,
+		.dstAccessMask = VK_ACCESS_SHADER_READ_BIT |
+				 VK_ACCESS_SHADER_WRITE_BIT,
+	};
+
+	hw->vk.CmdPipelineBarrier(batch->commands, src,
+				  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
+				  &barrier, 0, NULL, 0, NULL);
+}
+
+void kilni_vk_barrier(struct kilni_vk_batch *batch)
+{
+	add_barrier(batch, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+		    VK_ACCESS_SHADER_WRITE_BIT);
+}
+
+void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
+			  struct kilni_vk_dispatch *dispatch,
+			  uint64_t threads)
+{
+	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	uint64_t most = hw->physical->properties.limits
+				.maxComputeWorkGroupCount[0];
+
+	dispatch->kernel.group = (uint16_t)hw->group;
+	dispatch->groups = threads / hw->group + (threads % hw->group != 0);
+	/* Kernels stride over what is left. */
+	dispatch->groups = kilni_min_u64(dispatch->groups,
+					 kilni_min_u64(most, 65535));
+}
+
+/* A copy of the parameters where the kernel sees them. */
+static VkDeviceAddress put_params(struct kilni_vk_batch *batch,
+				  const struct kilni_vk_dispatch *dispatch)
+{
+	static const uint64_t nothing = UINT64_MAX;
+	VkDeviceAddress address = batch->params_address + batch->params_used;
+	char *to = batch->params + batch->params_used;
+	uint64_t report = 0;
+
+	if (dispatch->reports) {
+		unsigned at = batch->report_count++ * KILNI_VK_REPORT_BYTES;
+
+		memcpy(batch->reports + at, &nothing, sizeof(nothing));
+		report = batch->reports_address + at;
+	}
+	memcpy(to, &report, sizeof(report));
+	memcpy(to + 8, (const char *)dispatch->params + 8,
+	       dispatch->params_bytes - 8);
+	batch->params_used += (uint32_t)kilni_align_up(dispatch->params_bytes,
+						       PARAMS_ALIGNMENT);
+	return address;
+}
+
+enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
+				   const struct kilni_vk_dispatch *dispatch)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	VkDeviceAddress params;
+	VkPipeline pipeline;
+
+	if (!dispatch->groups)
+		return KILN_OK;
+	KILNI_TRY(kilni_vk_pipeline(hw, &dispatch->kernel, &pipeline));
+	if (pipeline != batch->bound)
+		hw->vk.CmdBindPipeline(batch->commands,
+				       VK_PIPELINE_BIND_POINT_COMPUTE,
+				       pipeline);
+	batch->bound = pipeline;
+	params = put_params(batch, dispatch);
+	hw->vk.CmdPushConstants(batch->commands, hw->pipelines.layout,
+				VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params),
+				&params);
+	hw->vk.CmdDispatch(batch->commands, (uint32_t)dispatch->groups, 1, 1);
+	return KILN_OK;
+}
+
+bool kilni_vk_has_room(const struct kilni_vk_batch *batch)
+{
+	return batch->params_used + ROOM_BYTES <= KILNI_VK_PARAMS_BYTES;
+}
+
+/* ---- barriers, only where entries conflict ---- */
+
+static bool conflicts(const struct kilni_vk_queue *queue,
+		      const struct kilni_operand *o)
+{
+	bool writes = o->access & KILNI_WRITE;
+
+	for (unsigned i = 0; i < queue->ranges; i++) {
+		const struct kilni_vk_range *r = &queue->range[i];
+
+		if ((writes || r->written) && o->address < r->end &&
+		    r->begin < o->address + o->bytes)
+			return true;
+	}
+	return false;
+}
+
+static bool needs_barrier(const struct kilni_vk_queue *queue,
+			  const struct kilni_entry *entry)
+{
+	if (queue->join ||
+	    queue->ranges + entry->operands > KILNI_VK_RANGES)
+		return true;
+	for (unsigned i = 0; i < entry->operands; i++)
+		if (conflicts(queue, &entry->operand[i]))
+			return true;
+	return false;
+}
+
+static void note_ranges(struct kilni_vk_queue *queue,
+			const struct kilni_entry *entry)
+{
+	for (unsigned i = 0; i < entry->operands; i++) {
+		const struct kilni_operand *o = &entry->operand[i];
+
+		if (o->bytes)
+			queue->range[queue->ranges++] = (struct kilni_vk_range){
+				o->address, o->address + o->bytes,
+				o->access & KILNI_WRITE
+			};
+	}
+}
+
+/*
+ * Opens the commands where that has not been done, and orders the entry behind
+ * what it conflicts with. What other queues wrote, and a host has waited for,
+ * is made visible by a barrier that waits for nothing.
+ */
+static enum kiln_status order(struct kilni_vk_batch *batch,
+			      const struct kilni_entry *entry)
+{
+	struct kilni_vk_queue *queue = batch->queue;
+	bool fresh = !batch->recording;
+
+	if (fresh)
+		KILNI_TRY(begin(kilni_vk_hw_of(queue->base.hw), batch));
+	batch->recording = true;
+	if (needs_barrier(queue, entry)) {
+		kilni_vk_barrier(batch);
+		queue->ranges = 0;
+		queue->join = false;
+	} else if (fresh) {
+		add_barrier(batch, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, 0);
+	}
+	note_ranges(queue, entry);
+	batch->kernels++;
+	return KILN_OK;
+}
+
+/* ---- elementwise and gather ---- */
+
+/* Whether offsets of any element of a view fit 32 bits. */
+static bool is_near(unsigned rank, const uint64_t *shape,
+		    const int64_t *stride)
+{
+	uint64_t span = 0, count = 1;
+
+	for (unsigned d = 0; d < rank; d++) {
+		uint64_t step = stride[d] < 0 ? -(uint64_t)stride[d]
+					      : (uint64_t)stride[d];
+
+		if (shape[d] > INT32_MAX || step > INT32_MAX)
+			return false;
+		span += shape[d] ? (shape[d] - 1) * step : 0;
+		count *= shape[d];
+		if (span > INT32_MAX || count > INT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+static unsigned ew_form(const struct kilni_ew_params *p)
+{
+	if (p->contiguous)
+		return 0;
+	for (unsigned j = 0; j < 4; j++)
+		if (!is_near(p->rank, p->shape, p->stride[j]))
+			return 2;
+	return 1;
+}
+
+static bool is_source(unsigned op)
+{
+	return op == KILNI_OP_FULL || op == KILNI_OP_ARANGE ||
+	       op == KILNI_OP_RANDOM;
+}
+
+/* Elements that a thread takes at a time: a vector's, where there are any. */
+static unsigned ew_lanes(unsigned dtype, unsigned form)
+{
+	if (form)
+		return 1;
+	switch (dtype) {
+	case KILN_F64:
+		return 2;
+	case KILN_F32:
+	case KILN_I32:
+	case KILN_U32:
+		return 4;
+	default:
+		return 1;
+	}
+}
+
+static void name_module(struct kilni_vk_kernel *kernel, const char *stem,
+			unsigned number, unsigned form)
+{
+	char *at = kernel->module;
+
+	while (*stem)
+		*at++ = *stem++;
+	if (number >= 10)
+		*at++ = (char)('0' + number / 10);
+	*at++ = (char)('0' + number % 10);
+	*at++ = '_';
+	*at = (char)('0' + form);
+}
+
+enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
+				    const struct kilni_ew_params *p)
+{
+	unsigned dtype = kilni_vk_stored(p->dtype[is_source(p->op) ? 0 : 1]);
+	unsigned form = ew_form(p), lanes = ew_lanes(dtype, form);
+	struct kilni_vk_dispatch dispatch = {
+		.params = p, .params_bytes = sizeof(*p)
+	};
+	struct kilni_vk_kernel *kernel = &dispatch.kernel;
+
+	name_module(kernel, "ew", dtype, form);
+	/* Only what the op looks at makes another pipeline. */
+	kernel->constant[0] = (uint16_t)p->op;
+	kernel->constant[1] = p->dtype[0];
+	if (p->op == KILNI_OP_POWI)
+		kernel->constant[2] = p->dtype[2];
+	if (p->op == KILNI_OP_MASK_WHERE || p->op == KILNI_OP_MASK_FILL)
+		kernel->constant[3] = p->dtype[3];
+	kilni_vk_set_threads(batch, &dispatch,
+			     p->count / lanes + (p->count % lanes != 0));
+	return kilni_vk_dispatch(batch, &dispatch);
+}
+
+static unsigned gather_form(const struct kilni_gather_params *p)
+{
+	uint64_t source[KILNI_RANK_MAX];
+
+	memcpy(source, p->shape, sizeof(source));
+	source[p->dim] = (uint64_t)p->dim_size;
+	if (!is_near(p->rank, source, p->source_stride) ||
+	    !is_near(p->rank, p->shape, p->index_stride))
+		return 2;
+	return p->rank == 1 && p->index_stride[0] == 1 ? 0 : 1;
+}
+
+enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
+					const struct kilni_gather_params *p)
+{
+	struct kilni_vk_dispatch dispatch = {
+		.params = p, .params_bytes = sizeof(*p), .reports = true
+	};
+
+	name_module(&dispatch.kernel, "gather", p->element_bytes,
+		    gather_form(p));
+	dispatch.kernel.constant[2] = (uint16_t)p->index_dtype;
+	kilni_vk_set_threads(batch, &dispatch, p->count);
+	return kilni_vk_dispatch(batch, &dispatch);
+}
+
+/* ---- entries ---- */
+
+enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
+				 const struct kilni_entry *entry)
+{
+	KILNI_TRY(order(batch, entry));
+	switch (entry->kernel) {
+	case KILNI_KERNEL_EW:
+		return kilni_vk_record_ew(batch, &entry->params.ew);
+	case KILNI_KERNEL_GATHER:
+		return kilni_vk_record_gather(batch, &entry->params.gather);
+	default:
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "vulkan: there is no kernel of number %u",
+				  entry->kernel);
+	}
+}
+
+bool kilni_vk_has_kernel(enum kilni_kernel kernel)
+{
+	return kernel == KILNI_KERNEL_EW || kernel == KILNI_KERNEL_GATHER;
+}
+
+uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
+			    enum kilni_kernel kernel, const void *params)
+{
+	(void)hw;
+	(void)kernel;
+	(void)params;
+	return 0;
+}

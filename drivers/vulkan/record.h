@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KILNI_VULKAN_RECORD_H
+#define KILNI_VULKAN_RECORD_H
+
+#include "drivers/vulkan/internal.h"
+
+/* A dispatch: which kernel, on what, by how many threads. */
+struct kilni_vk_dispatch {
+	struct kilni_vk_kernel kernel;
+	const void *params;
+	uint32_t params_bytes;
+	bool reports;              /* params begin with a report's address */
+	uint64_t groups;
+};
+
+/*
+ * Records one. Parameters begin with eight bytes that hold the address of a
+ * report, or 0.
+ */
+enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
+				   const struct kilni_vk_dispatch *dispatch);
+
+/* All that was recorded comes before all that follows. */
+void kilni_vk_barrier(struct kilni_vk_batch *batch);
+
+/* Sets a dispatch's groups: one thread for each of threads, or more for one. */
+void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
+			  struct kilni_vk_dispatch *dispatch,
+			  uint64_t threads);
+
+/* The module that stands for a dtype. */
+unsigned kilni_vk_stored(unsigned dtype);
+unsigned kilni_vk_dtype_bytes(unsigned dtype);
+
+/* One kernel's entry each. */
+enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
+				    const struct kilni_ew_params *p);
+enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
+					const struct kilni_gather_params *p);
+enum kiln_status kilni_vk_record_scatter(struct kilni_vk_batch *batch,
+					 const struct kilni_scatter_params *p);
+enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
+					const struct kilni_reduce_params *p);
+enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
+					const struct kilni_matmul_params *p);
+
+uint64_t kilni_vk_reduce_workspace(const struct kilni_reduce_params *p);
+uint64_t kilni_vk_scatter_workspace(const struct kilni_scatter_params *p);
+
+#endif

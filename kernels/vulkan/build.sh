@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# build.sh SRC OUT: compiles all kernels of the Vulkan driver to SPIR-V and
+# packs them: OUT/spirv.bin has the modules, one behind the other, and
+# OUT/spirv_table.h a row for each: KILNI_SPIRV(name, offset, bytes).
+# build.sh --list: their names, sources and definitions.
+set -eu
+
+list()
+{
+	for form in 0 1 2; do
+		for bytes in 1 2 4 8; do
+			echo "gather${bytes}_$form kernels/kl/gather.kl" \
+				"-DKL_BYTES=$bytes -DKL_FORM=$form"
+		done
+		# flex32 and bool(u8) are stored as f32 and bool are.
+		for dtype in 0 1 3 4 5 6 7 8 9 10 11 12 13 15; do
+			echo "ew${dtype}_$form kernels/kl/ew.kl" \
+				"-DKL_DTYPE=$dtype -DKL_FORM=$form"
+		done
+	done
+}
+
+[ "$1" != --list ] || {
+	list
+	exit
+}
+src=$1 out=$2
+mkdir -p "$out/modules"
+awk -f "$src/kernels/kl/opids.awk" "$src/kernels/ops.def" \
+	> "$out/modules/opids.h"
+list | xargs -P "${KILN_JOBS:-$(nproc)}" -L 1 \
+	sh "$src/kernels/kl/spirv.sh" "$src" "$out/modules"
+
+list | {
+	offset=0
+	: > "$out/spirv.bin.tmp"
+	: > "$out/spirv_table.tmp"
+	while read -r name _; do
+		bytes=$(wc -c < "$out/modules/$name.spv")
+		cat "$out/modules/$name.spv" >> "$out/spirv.bin.tmp"
+		echo "KILNI_SPIRV(\"$name\", $offset, $bytes)" \
+			>> "$out/spirv_table.tmp"
+		offset=$((offset + bytes))
+	done
+}
+mv "$out/spirv.bin.tmp" "$out/spirv.bin"
+mv "$out/spirv_table.tmp" "$out/spirv_table.h"
+rm -rf "$out/modules"
