@@ -8,6 +8,7 @@
 /* Parameters of the largest entry: three dispatches. */
 #define ROOM_BYTES 2048
 #define PARAMS_ALIGNMENT 64
+#define GROUPS_MOST 65535
 
 /* ---- dtypes ---- */
 
@@ -72,19 +73,27 @@ void kilni_vk_barrier(struct kilni_vk_batch *batch)
 		    VK_ACCESS_SHADER_WRITE_BIT);
 }
 
-void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
-			  struct kilni_vk_dispatch *dispatch,
-			  uint64_t threads)
+void kilni_vk_set_groups(const struct kilni_vk_batch *batch,
+			 struct kilni_vk_dispatch *dispatch, uint64_t groups)
 {
 	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 	uint64_t most = hw->physical->properties.limits
 				.maxComputeWorkGroupCount[0];
 
 	dispatch->kernel.group = (uint16_t)hw->group;
-	dispatch->groups = threads / hw->group + (threads % hw->group != 0);
 	/* Kernels stride over what is left. */
-	dispatch->groups = kilni_min_u64(dispatch->groups,
-					 kilni_min_u64(most, 65535));
+	dispatch->groups = kilni_min_u64(groups,
+					 kilni_min_u64(most, GROUPS_MOST));
+}
+
+void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
+			  struct kilni_vk_dispatch *dispatch,
+			  uint64_t threads)
+{
+	uint64_t group = kilni_vk_hw_of(batch->queue->base.hw)->group;
+
+	kilni_vk_set_groups(batch, dispatch,
+			    threads / group + (threads % group != 0));
 }
 
 /* A copy of the parameters where the kernel sees them. */
@@ -262,8 +271,8 @@ static unsigned ew_lanes(unsigned dtype, unsigned form)
 	}
 }
 
-static void name_module(struct kilni_vk_kernel *kernel, const char *stem,
-			unsigned number, unsigned form)
+void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
+		   unsigned number, unsigned form)
 {
 	char *at = kernel->module;
 
@@ -286,7 +295,7 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 	};
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
-	name_module(kernel, "ew", dtype, form);
+	kilni_vk_name(kernel, "ew", dtype, form);
 	/* Only what the op looks at makes another pipeline. */
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = p->dtype[0];
@@ -318,7 +327,7 @@ enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
 		.params = p, .params_bytes = sizeof(*p), .reports = true
 	};
 
-	name_module(&dispatch.kernel, "gather", p->element_bytes,
+	kilni_vk_name(&dispatch.kernel, "gather", p->element_bytes,
 		    gather_form(p));
 	dispatch.kernel.constant[2] = (uint16_t)p->index_dtype;
 	kilni_vk_set_threads(batch, &dispatch, p->count);
@@ -336,6 +345,12 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 		return kilni_vk_record_ew(batch, &entry->params.ew);
 	case KILNI_KERNEL_GATHER:
 		return kilni_vk_record_gather(batch, &entry->params.gather);
+	case KILNI_KERNEL_SCATTER:
+		return kilni_vk_record_scatter(batch, &entry->params.scatter);
+	case KILNI_KERNEL_REDUCE:
+		return kilni_vk_record_reduce(batch, &entry->params.reduce);
+	case KILNI_KERNEL_MATMUL:
+		return kilni_vk_record_matmul(batch, &entry->params.matmul);
 	default:
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				  "vulkan: there is no kernel of number %u",
@@ -345,14 +360,19 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 
 bool kilni_vk_has_kernel(enum kilni_kernel kernel)
 {
-	return kernel == KILNI_KERNEL_EW || kernel == KILNI_KERNEL_GATHER;
+	return (unsigned)kernel < KILNI_KERNEL_COUNT;
 }
 
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params)
 {
 	(void)hw;
-	(void)kernel;
-	(void)params;
-	return 0;
+	switch (kernel) {
+	case KILNI_KERNEL_SCATTER:
+		return kilni_vk_scatter_workspace(params);
+	case KILNI_KERNEL_REDUCE:
+		return kilni_vk_reduce_workspace(params);
+	default:
+		return 0;
+	}
 }

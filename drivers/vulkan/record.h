@@ -23,7 +23,13 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 /* All that was recorded comes before all that follows. */
 void kilni_vk_barrier(struct kilni_vk_batch *batch);
 
-/* Sets a dispatch's groups: one thread for each of threads, or more for one. */
+/* <stem><number>_<form> */
+void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
+		   unsigned number, unsigned form);
+
+/* Sets how many groups and of which size; threads may have to take turns. */
+void kilni_vk_set_groups(const struct kilni_vk_batch *batch,
+			 struct kilni_vk_dispatch *dispatch, uint64_t groups);
 void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
 			  struct kilni_vk_dispatch *dispatch,
 			  uint64_t threads);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completes the text of a module (spirv-dis): no operation on floats may be
-# contracted, and signed zeros, infinities and NaN stay what they are. Names and
-# sources, which only a debugger reads, are left out.
+# contracted, unless fuse is set, and signed zeros, infinities and NaN stay what
+# they are. Names and sources, which only a debugger reads, are left out.
 /^ *Op(Name|MemberName|Source|SourceExtension|String|Line|NoLine)/ { next }
 { line[++lines] = $0 }
 /OpTypeFloat 32/ { width[32] = 1 }
@@ -26,7 +26,7 @@ END {
 		if (!marks && line[i] ~ /OpDecorate|OpMemberDecorate/) {
 			marks = 1
 			for (id in contract)
-				if (!(id in done))
+				if (!fuse && !(id in done))
 					printf "OpDecorate %s NoContraction\n",
 						id
 		}

@@ -20,6 +20,20 @@ list()
 				"-DKL_DTYPE=$dtype -DKL_FORM=$form"
 		done
 	done
+	for dtype in 0 1 3 4 5 6 7 8 9 10 11 12 13 15; do
+		echo "scatter${dtype}_0 kernels/vulkan/scatter.kl" \
+			"-DKL_DTYPE=$dtype"
+		for fold in 0 1 2 3; do
+			# There is no sum of bools.
+			[ $dtype -lt 13 ] || [ $fold = 3 ] || continue
+			echo "reduce${dtype}_$fold kernels/vulkan/reduce.kl" \
+				"-DKL_DTYPE=$dtype -DKL_FOLD=$fold"
+		done
+	done
+	for dtype in 0 1 3 4 9 10 11 12; do
+		echo "matmul${dtype}_0 kernels/vulkan/matmul.kl" \
+			"-DKL_DTYPE=$dtype -DKL_FUSE"
+	done
 }
 
 [ "$1" != --list ] || {
