@@ -144,6 +144,9 @@ size_t kilni_pools_report(struct kilni_pools *pools,
 size_t kilni_pools_special(struct kilni_pools *pools,
 			   struct kiln_pool_info *infos, size_t capacity);
 
+/* "mapped", or "plain: " and why; valid until the layout changes. */
+const char *kilni_pools_mapping(const struct kilni_pools *pools);
+
 /* Calls of the driver since the pools were made, by kind. */
 struct kilni_pools_calls {
 	uint64_t page_alloc, page_free;

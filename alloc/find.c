@@ -20,6 +20,9 @@
  * is done again, once; idle pages go back to the driver before.
  */
 
+/* Cached bytes, where pages have no usual size. */
+#define WORTH_AN_EVENT (UINT64_C(32) << 20)
+
 /* Points waited for at a time. */
 #define WAITS 64
 
@@ -131,6 +134,17 @@ static bool is_final(enum kiln_status refusal)
 	return refusal != KILN_ERR_OUT_OF_MEMORY && refusal != KILN_ERR_LIMIT;
 }
 
+/* Bytes cached in a pool from which on an event comes before more memory. */
+static uint64_t worth_an_event(const struct kilni_pools *pools,
+			       const struct kilni_request *request)
+{
+	const struct kilni_pool *pool = request->pool;
+
+	if (pool == pools->shared || pool == pools->range.pool)
+		return kilni_max_u64(WORTH_AN_EVENT, 2 * request->size);
+	return 2 * pool->page_bytes;
+}
+
 struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 					struct kilni_request *request)
 {
@@ -139,8 +153,8 @@ struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 
 	kilni_pool_cool(pools, pool);
 	block = fit_pool(pools, request, pool, false);
-	if (!block &&
-	    pool->reserved_bytes - pool->used_bytes >= 2 * pools->page_bytes)
+	if (!block && pool->reserved_bytes - pool->used_bytes >=
+			      worth_an_event(pools, request))
 		block = fit_pool(pools, request, pool, true);
 	if (!block)
 		block = kilni_range_grow(pools, request, false);
@@ -172,6 +186,9 @@ static struct kilni_block *attempt_mapped(struct kilni_pools *pools,
 
 	if (!block && !is_final(request->refusal))
 		block = fit_elsewhere(pools, request);
+	/* Which has made free what pools had kept. */
+	if (!block && !is_final(request->refusal))
+		block = kilni_find_in_range(pools, request);
 	if (!block && !is_final(request->refusal) &&
 	    request->size <= pools->max_page)
 		block = find_apart(pools, request);
@@ -182,20 +199,18 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 				   struct kilni_request *request)
 {
 	struct kilni_pool *pool = request->pool;
-	uint64_t enough = 2 * pool->page_bytes;
 	struct kilni_block *block;
 
 	if (pools->range.pool && pool == pools->range.pool)
 		return attempt_mapped(pools, request);
 
-	if (pool == pools->shared)
-		enough = 2 * pools->page_bytes;
 	request->spare = kilni_page_exceeds(pools, request);
 	kilni_pool_cool(pools, pool);
 	block = fit_pool(pools, request, pool, false);
 	if (!block && kilni_pool_flush(pools, pool))
 		block = fit_pool(pools, request, pool, false);
-	if (!block && pool->reserved_bytes - pool->used_bytes >= enough)
+	if (!block && pool->reserved_bytes - pool->used_bytes >=
+			      worth_an_event(pools, request))
 		block = fit_pool(pools, request, pool, true);
 	if (!block)
 		block = on_page(pools, request,
@@ -294,9 +309,21 @@ static bool is_hopeless(const struct kilni_pools *pools,
 	       request->size > pools->cap_bytes - used;
 }
 
+/* Pages are all of the wrong size; objects of the range are not. */
+static uint64_t what_may_stay(const struct kilni_pools *pools,
+			      const struct kilni_request *request)
+{
+	uint64_t bytes = kilni_align_up(request->size, pools->granularity);
+
+	if (!pools->range.pool || bytes > pools->reserved_bytes)
+		return 0;
+	return pools->reserved_bytes - bytes;
+}
+
 struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request)
 {
+	uint64_t before = pools->reserved_bytes;
 	struct kilni_block *block = attempt(pools, request);
 	enum kiln_status waited;
 
@@ -306,9 +333,13 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 	waited = wait_for_frees(pools);
 	kilni_pools_flush(pools);
 	if (request->refusal == KILN_ERR_OUT_OF_MEMORY)
-		kilni_pages_return(pools, 0);
+		kilni_pages_return(pools, what_may_stay(pools, request));
 	block = attempt(pools, request);
-	if (!block && waited != KILN_OK && !is_final(request->refusal))
+	if (block)
+		return block;
+	/* What came for it and was not enough goes again. */
+	kilni_pages_return(pools, before);
+	if (waited != KILN_OK && !is_final(request->refusal))
 		request->refusal = waited;
-	return block;
+	return NULL;
 }

@@ -18,7 +18,6 @@
 /* Sliced pools: requests up to slice_bytes are carved from such pages. */
 #define KILNI_SMALL_SLICE (UINT64_C(64) << 10)
 #define KILNI_SMALL_PAGE (UINT64_C(2) << 20)
-#define KILNI_MEDIUM_SLICE (UINT64_C(4) << 20)
 #define KILNI_MEDIUM_PAGE (UINT64_C(16) << 20)
 #define KILNI_LARGE_PAGE (UINT64_C(64) << 20)
 
@@ -109,6 +108,8 @@ struct kilni_object {
 	uint64_t memory, address, bytes;
 	uint64_t idle_since;       /* clock of the last release inside */
 	uint32_t pins;
+	bool blind;                /* uses could not be noted: the block's count */
+	struct kilni_block last;   /* holds the uses of what was released */
 };
 
 /*
@@ -334,6 +335,8 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 				     struct kilni_object **out);
 void kilni_object_destroy(struct kilni_pools *pools,
 			  struct kilni_object *object);
+/* Frees the record alone. */
+void kilni_object_forget(struct kilni_object *object);
 /*
  * Attaches object at the start of a hole; *out is the block that lies there
  * now, live and not yet counted as used.
@@ -342,7 +345,10 @@ enum kiln_status kilni_object_attach(struct kilni_pools *pools,
 				     struct kilni_block *hole, uint64_t address,
 				     struct kilni_object *object,
 				     struct kilni_block **out);
-/* Makes a hole of an object that lies whole in a free block without uses. */
+/* Whether no work uses what was freed inside, as a part of block. */
+bool kilni_object_done(struct kilni_pools *pools, struct kilni_object *object,
+		       struct kilni_block *block);
+/* Makes a hole of an object that lies whole in a free block and is done. */
 enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 				     struct kilni_block *block,
 				     struct kilni_object *object);
@@ -388,12 +394,20 @@ struct kilni_block *kilni_page_adopt(struct kilni_pools *pools,
 				     struct kilni_request *request,
 				     bool strict);
 /* Gives idle pages back, longest idle first, until target is reserved. */
+void kilni_idle_return(struct kilni_pools *pools, uint64_t target);
+/* The same, and after them free objects of the range. */
 void kilni_pages_return(struct kilni_pools *pools, uint64_t target);
 void kilni_pages_free_all(struct kilni_pools *pools);
 /* Giving bytes back was a mistake: see page.c. */
 void kilni_regret(struct kilni_pools *pools, uint64_t bytes);
 /* Housekeeping, every KILNI_TICK allocations. */
 void kilni_pools_tick(struct kilni_pools *pools);
+
+/* ---- layout.c ---- */
+
+/* Whether a ladder makes sense. KILN_ERR_OPTION. */
+enum kiln_status kilni_pools_check_rungs(
+	const struct kilni_pools_config *config);
 
 /* ---- find.c: which memory serves a request ---- */
 

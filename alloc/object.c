@@ -41,6 +41,9 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 	}
 	object->bytes = bytes;
 	object->idle_since = pools->clock;
+	object->last.uses = object->last.near;
+	object->last.capacity = KILNI_USES_INLINE;
+	object->last.behind = &object->last;
 	pools->reserved_bytes += bytes;
 	pools->peak_reserved = kilni_max_u64(pools->peak_reserved,
 					     pools->reserved_bytes);
@@ -55,7 +58,25 @@ void kilni_object_destroy(struct kilni_pools *pools,
 	pools->calls.map_destroy++;
 	pools->reserved_bytes -= object->bytes;
 	memory(pools)->map_destroy(pools->hw, object->memory, object->bytes);
+	kilni_object_forget(object);
+}
+
+void kilni_object_forget(struct kilni_object *object)
+{
+	if (object->last.uses != object->last.near)
+		free(object->last.uses);
 	free(object);
+}
+
+bool kilni_object_done(struct kilni_pools *pools, struct kilni_object *object,
+		       struct kilni_block *block)
+{
+	if (object->blind) {
+		if (!kilni_uses_done(pools, block))
+			return false;
+		object->blind = false;
+	}
+	return kilni_uses_done(pools, &object->last);
 }
 
 /* ---- cutting ---- */
@@ -64,19 +85,6 @@ void kilni_object_destroy(struct kilni_pools *pools,
 struct spares {
 	struct kilni_block *block[2];
 };
-
-static bool spares_get(struct kilni_pools *pools, struct spares *spares)
-{
-	spares->block[0] = kilni_block_new(pools);
-	spares->block[1] = kilni_block_new(pools);
-	if (spares->block[0] && spares->block[1])
-		return true;
-	if (spares->block[0])
-		kilni_block_drop(pools, spares->block[0]);
-	(void)!kilni_fail(KILN_ERR_NO_MEMORY, 0,
-			  "pools: no memory for a block's record");
-	return false;
-}
 
 static void spares_drop(struct kilni_pools *pools, struct spares *spares)
 {
@@ -87,13 +95,34 @@ static void spares_drop(struct kilni_pools *pools, struct spares *spares)
 			kilni_block_drop(pools, spares->block[i]);
 }
 
-/* Cuts a block without uses in two at address; the second one. */
+/* Each with room for so many uses. */
+static bool spares_get(struct kilni_pools *pools, struct spares *spares,
+		       uint32_t uses)
+{
+	bool some = true;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		spares->block[i] = kilni_block_new(pools);
+		some = some && spares->block[i] &&
+		       kilni_uses_reserve(pools, spares->block[i], uses);
+	}
+	if (some)
+		return true;
+	spares_drop(pools, spares);
+	(void)!kilni_fail(KILN_ERR_NO_MEMORY, 0,
+			  "pools: no memory for a block's record");
+	return false;
+}
+
+/* Cuts a block in two at address, both with its uses; the second one. */
 static struct kilni_block *cut(struct kilni_block *block, uint64_t address,
 			       struct kilni_block **spare)
 {
 	struct kilni_block *rest = *spare;
 
 	*spare = NULL;
+	kilni_uses_merge(rest, block);
 	rest->page = block->page;
 	rest->state = block->state;
 	rest->address = address;
@@ -153,7 +182,7 @@ enum kiln_status kilni_object_attach(struct kilni_pools *pools,
 	struct spares spares;
 	enum kiln_status status;
 
-	if (!spares_get(pools, &spares))
+	if (!spares_get(pools, &spares, 0))
 		return KILN_ERR_NO_MEMORY;
 	pools->driver_calls++;
 	pools->calls.map_attach++;
@@ -207,7 +236,7 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 	struct spares spares;
 	enum kiln_status status;
 
-	if (!spares_get(pools, &spares))
+	if (!spares_get(pools, &spares, block->count))
 		return KILN_ERR_NO_MEMORY;
 	pools->driver_calls++;
 	pools->calls.map_detach++;
@@ -221,6 +250,7 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 			object->bytes, &spares);
 	spares_drop(pools, &spares);
 	block->state = KILNI_BLOCK_HOLE;
+	block->count = 0;
 	block->behind = block;
 	settle_hole(pools, block);
 	set_objects(range, object->address, object->bytes, NULL);

@@ -28,11 +28,13 @@
  * of three usual pages at most, or of what is needed, whichever is more; less
  * where the limit would be passed, which is the peak of live bytes and a
  * twentieth. Where even what is needed passes it, unused pages go back first,
- * the largest first.
+ * the largest first. Where the cap leaves less than SHARED_NEAR usual pages,
+ * a page holds a whole number of what is needed.
  */
 #define SHARED_PART 3
 #define SHARED_PAGES 3
 #define SHARED_SLACK 20
+#define SHARED_NEAR 16
 
 /* Pages whose size is free are multiples of it where the cap has room. */
 #define PAGE_STEP (UINT64_C(2) << 20)
@@ -139,7 +141,7 @@ static bool page_is_done(struct kilni_pools *pools,
 	return true;
 }
 
-void kilni_pages_return(struct kilni_pools *pools, uint64_t target)
+void kilni_idle_return(struct kilni_pools *pools, uint64_t target)
 {
 	struct kilni_page_record *page = pools->idle_first;
 
@@ -150,6 +152,11 @@ void kilni_pages_return(struct kilni_pools *pools, uint64_t target)
 			drop_page(pools, page);
 		page = next;
 	}
+}
+
+void kilni_pages_return(struct kilni_pools *pools, uint64_t target)
+{
+	kilni_idle_return(pools, target);
 	kilni_range_return(pools, target, 0);
 }
 
@@ -274,6 +281,9 @@ static uint64_t shared_bytes(const struct kilni_pools *pools,
 	while (bytes > least &&
 	       kilni_sum(pools->reserved_bytes, bytes) > limit)
 		bytes = bytes / 2 & ~(PAGE_STEP - 1);
+	/* Near the cap nothing may be left over that others cannot fill. */
+	if (kilni_room(pools) / SHARED_NEAR < pools->page_bytes)
+		bytes -= bytes % least;
 	return kilni_max_u64(bytes, least);
 }
 
@@ -295,7 +305,8 @@ static uint64_t usual_bytes(const struct kilni_pools *pools,
 	if (request->pool->kind == KILN_POOL_EXCLUSIVE ||
 	    request->pool == pools->shared) {
 		bytes = kilni_align_up(least, PAGE_STEP);
-		if (bytes > pools->max_page)
+		/* Beside a range only what that could not take comes here. */
+		if (bytes > pools->max_page || pools->range.pool)
 			bytes = least;
 		return request->pool == pools->shared
 			       ? shared_bytes(pools, request, bytes)

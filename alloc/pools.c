@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/internal.h"
 #include "alloc/poison.h"
@@ -76,6 +78,9 @@ static void build_ladder(struct kilni_pools *pools,
 static void build(struct kilni_pools *pools,
 		  const struct kilni_pools_config *config)
 {
+	snprintf(pools->mapping, sizeof(pools->mapping), "plain: %s",
+		 config->rungs ? "the layout has pages of its own"
+			       : "as asked for");
 	if (!config->plain && !config->rungs)
 		kilni_range_open(pools);
 	if (config->rungs)
@@ -108,6 +113,7 @@ static enum kiln_status configure(struct kilni_pools *pools,
 					 : limits->total_bytes;
 	uint64_t page = config->page_bytes ? config->page_bytes
 					   : KILNI_LARGE_PAGE;
+	unsigned i;
 
 	KILNI_TRY(check_limits(limits));
 	pools->unit = kilni_max_u64(limits->alignment, LEAST_UNIT);
@@ -129,6 +135,15 @@ static enum kiln_status configure(struct kilni_pools *pools,
 		return kilni_fail(KILN_ERR_OPTION, 0,
 				  "pools: page size of %llu bytes",
 				  (unsigned long long)page);
+	KILNI_TRY(kilni_pools_check_rungs(config));
+	for (i = 0; i < config->rungs; i++)
+		if (config->rung[i].page_bytes > pools->max_page)
+			return kilni_fail(KILN_ERR_OPTION, 0,
+					  "pools: pages of %llu bytes, the "
+					  "device's largest is %llu",
+					  (unsigned long long)config->rung[i]
+						  .page_bytes,
+					  (unsigned long long)pools->max_page);
 	pools->page_bytes = kilni_min_u64(
 		kilni_align_up(page, pools->granularity), pools->max_page);
 	return KILN_OK;
@@ -188,6 +203,73 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	}
 	*out = pools;
 	return KILN_OK;
+}
+
+/* Without live slices and pages: the pools as they were made, but for what
+ * has been counted so far. */
+static enum kiln_status rebuild(struct kilni_pools *pools,
+				const struct kilni_pools_config *config)
+{
+	free(pools->bins);
+	free(pools->binned);
+	pools->bins = NULL;
+	pools->binned = NULL;
+	kilni_range_close(pools);
+	memset(pools->pool, 0, sizeof(pools->pool));
+	pools->shared = NULL;
+	build(pools, config);
+	return make_bins(pools);
+}
+
+static uint64_t live_slices(const struct kilni_pools *pools)
+{
+	uint64_t count = 0;
+	unsigned i;
+
+	for (i = 0; i < kilni_pool_count(pools); i++)
+		count += pools->pool[i].allocations;
+	return count;
+}
+
+/* Gives everything back; what cannot be is the reason of a refusal. */
+static enum kiln_status empty(struct kilni_pools *pools)
+{
+	if (live_slices(pools))
+		return kilni_fail(KILN_ERR_BUSY, 0,
+				  "pools: a new layout, but %llu slices of "
+				  "%llu bytes are live",
+				  (unsigned long long)live_slices(pools),
+				  (unsigned long long)pools->live_bytes);
+	kilni_pools_flush(pools);
+	kilni_pages_return(pools, 0);
+	if (pools->reserved_bytes)
+		return kilni_fail(KILN_ERR_BUSY, 0,
+				  "pools: a new layout, but %llu bytes are "
+				  "used by queued work or pinned",
+				  (unsigned long long)pools->reserved_bytes);
+	return KILN_OK;
+}
+
+enum kiln_status kilni_pools_set_layout(struct kilni_pools *pools,
+					const struct kilni_pools_config *config)
+{
+	uint64_t page_bytes, cap_bytes;
+	enum kiln_status status;
+
+	pthread_mutex_lock(&pools->lock);
+	page_bytes = pools->page_bytes;
+	cap_bytes = pools->cap_bytes;
+	status = configure(pools, config);
+	if (status == KILN_OK)
+		status = empty(pools);
+	if (status == KILN_OK) {
+		status = rebuild(pools, config);
+	} else {
+		pools->page_bytes = page_bytes;
+		pools->cap_bytes = cap_bytes;
+	}
+	pthread_mutex_unlock(&pools->lock);
+	return status;
 }
 
 void kilni_pools_destroy(struct kilni_pools *pools)

@@ -94,6 +94,14 @@ static void paint_block(struct brush *brush, const struct kilni_block *block)
 {
 	struct kilni_segment_page *page = brush->page;
 
+	/* A page of another pool tells of itself what lies in it. */
+	if (block->state == KILNI_BLOCK_HOLE ||
+	    block->state == KILNI_BLOCK_PAGE) {
+		page->unmapped_bytes += kilni_min_u64(
+			block->size, page->bytes - brush->at);
+		paint(brush, UNMAPPED, block->size);
+		return;
+	}
 	if (block->state != KILNI_BLOCK_LIVE) {
 		paint(brush, CACHED, block->size);
 		return;
@@ -161,6 +169,26 @@ static void visit(struct walk *walk, uint64_t index, unsigned pool,
 }
 
 /* The first pass takes the pages from walk_from on, the second the others. */
+static void visit_next(struct walk *walk, uint64_t *index, unsigned pool,
+		       const struct kilni_page_record *page)
+{
+	if (*index < KILNI_SEGMENT_PAGES &&
+	    (*index >= walk->part->walk_from) == walk->first_pass)
+		visit(walk, *index, pool, page);
+	++*index;
+}
+
+/* The range is shown as one page, as far as memory has ever reached. */
+static void visit_range(struct walk *walk, uint64_t *index, unsigned pool)
+{
+	const struct kilni_mapped *range = &walk->pools->range;
+	struct kilni_page_record page = range->page;
+
+	page.page.bytes = range->top - page.page.address;
+	if (page.page.bytes)
+		visit_next(walk, index, pool, &page);
+}
+
 static uint64_t visit_pages(struct walk *walk)
 {
 	const struct kilni_pools *pools = walk->pools;
@@ -168,14 +196,12 @@ static uint64_t visit_pages(struct walk *walk)
 	uint64_t index = 0;
 	unsigned i;
 
-	for (i = 0; i < kilni_pool_count(pools); i++)
-		for (page = pools->pool[i].pages; page; page = page->after) {
-			if (index < KILNI_SEGMENT_PAGES &&
-			    (index >= walk->part->walk_from) ==
-				    walk->first_pass)
-				visit(walk, index, i, page);
-			index++;
-		}
+	for (i = 0; i < kilni_pool_count(pools); i++) {
+		if (&pools->pool[i] == pools->range.pool)
+			visit_range(walk, &index, i);
+		for (page = pools->pool[i].pages; page; page = page->after)
+			visit_next(walk, &index, i, page);
+	}
 	return index;
 }
 
@@ -197,8 +223,11 @@ static void fill_pages(struct kilni_publication *part,
 /* ---- pools and device ---- */
 
 static void fill_pool(struct kilni_segment_pool *to,
+		      const struct kilni_pools *pools,
 		      const struct kilni_pool *pool)
 {
+	const struct kilni_mapped *range = &pools->range;
+
 	memset(to, 0, sizeof(*to));
 	to->kind = pool->kind;
 	to->page_bytes = pool->odd_pages ? 0 : pool->page_bytes;
@@ -210,6 +239,10 @@ static void fill_pool(struct kilni_segment_pool *to,
 	to->padding_bytes = pool->used_bytes - pool->live_bytes;
 	to->reserved_bytes = pool->reserved_bytes;
 	to->largest_request_bytes = pool->largest_request;
+	if (pool == range->pool) {
+		to->pages = range->bytes >> range->shift;
+		to->peak_pages = range->peak_bytes >> range->shift;
+	}
 }
 
 _Static_assert((int)KILNI_POOLS_MAX <= (int)KILNI_SEGMENT_POOLS,
@@ -239,7 +272,7 @@ static void fill(struct kilni_publication *part, const void *from)
 	fill_device(&part->device, pools);
 	part->pools = kilni_pool_count(pools);
 	for (i = 0; i < part->pools; i++)
-		fill_pool(&part->pool[i], &pools->pool[i]);
+		fill_pool(&part->pool[i], pools, &pools->pool[i]);
 	fill_pages(part, pools);
 }
 

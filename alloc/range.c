@@ -159,7 +159,7 @@ static void drop_objects(struct kilni_pools *pools)
 					      object->memory) == KILN_OK)
 			kilni_object_destroy(pools, object);
 		else
-			free(object);
+			kilni_object_forget(object);
 	}
 }
 
@@ -195,6 +195,10 @@ void kilni_range_touch(struct kilni_pools *pools,
 		struct kilni_object *object = kilni_object_at(range, address);
 
 		object->idle_since = pools->clock;
+		if (kilni_uses_reserve(pools, &object->last, block->count))
+			kilni_uses_merge(&object->last, block);
+		else
+			object->blind = true;
 		address = object->address + object->bytes;
 	}
 }
@@ -217,17 +221,14 @@ static struct kilni_object *whole_object(const struct kilni_mapped *range,
 }
 
 /* A free block that may hold whole objects: the one after block in order of
- * size, or the first; none of work still uses it. */
-static struct kilni_block *next_idle(struct kilni_pools *pools,
-				     struct kilni_block *block)
+ * size, or the first. */
+static struct kilni_block *next_free(const struct kilni_pools *pools,
+				     const struct kilni_block *block)
 {
 	struct kilni_block *tree = pools->range.pool->tree;
 
-	block = block ? kilni_tree_next(tree, block)
-		      : kilni_tree_fit(tree, pools->range.granularity);
-	while (block && !kilni_uses_done(pools, block))
-		block = kilni_tree_next(tree, block);
-	return block;
+	return block ? kilni_tree_next(tree, block)
+		     : kilni_tree_fit(tree, pools->range.granularity);
 }
 
 struct choice {
@@ -262,14 +263,15 @@ static bool choose(struct kilni_pools *pools, const struct lack *lack,
 	struct kilni_object *object;
 
 	*best = (struct choice){ NULL, NULL };
-	while ((block = next_idle(pools, block))) {
+	while ((block = next_free(pools, block))) {
 		if (block->address < lack->high && end_of(block) > lack->low)
 			continue;
 		object = whole_object(&pools->range, block, block->address);
 		for (; object;
 		     object = whole_object(&pools->range, block,
 					   object->address + object->bytes)) {
-			if (is_better(object, best->object, lack))
+			if (is_better(object, best->object, lack) &&
+			    kilni_object_done(pools, object, block))
 				*best = (struct choice){ block, object };
 		}
 		if (best->object && best->object->bytes == lack->want)
@@ -298,13 +300,14 @@ static bool choose_old(struct kilni_pools *pools, uint64_t age,
 	struct kilni_block *block = NULL;
 	struct kilni_object *object;
 
-	while ((block = next_idle(pools, block))) {
+	while ((block = next_free(pools, block))) {
 		object = whole_object(&pools->range, block, block->address);
 		for (; object;
 		     object = whole_object(&pools->range, block,
 					   object->address + object->bytes)) {
 			if (object->pins ||
-			    pools->clock - object->idle_since < age)
+			    pools->clock - object->idle_since < age ||
+			    !kilni_object_done(pools, object, block))
 				continue;
 			*choice = (struct choice){ block, object };
 			return true;
@@ -391,9 +394,14 @@ static enum kiln_status create(struct kilni_pools *pools,
 			       const struct lack *lack, uint64_t limit,
 			       struct kilni_object **out)
 {
-	uint64_t bytes = new_bytes(pools, lack, limit);
 	enum kiln_status status;
+	uint64_t bytes;
 
+	if (lack->want > kilni_room(pools))
+		kilni_idle_return(pools, pools->cap_bytes -
+						 kilni_min_u64(pools->cap_bytes,
+							       lack->want));
+	bytes = new_bytes(pools, lack, limit);
 	if (!bytes)
 		return KILN_ERR_LIMIT;
 	for (;;) {

@@ -53,7 +53,20 @@ void kilni_pools_usage(struct kilni_pools *pools,
 	pthread_mutex_unlock(&pools->lock);
 }
 
-static void describe(const struct kilni_pool *pool, struct kiln_pool_info *info)
+/* In a range a page is a granule, with memory or without. */
+static void describe_range(const struct kilni_pools *pools,
+			   struct kiln_pool_info *info)
+{
+	const struct kilni_mapped *range = &pools->range;
+	uint64_t span = range->top - range->page.page.address;
+
+	info->pages = range->bytes >> range->shift;
+	info->peak_pages = range->peak_bytes >> range->shift;
+	info->unmapped_pages = (span - range->bytes) >> range->shift;
+}
+
+static void describe(const struct kilni_pools *pools,
+		     const struct kilni_pool *pool, struct kiln_pool_info *info)
 {
 	info->kind = pool->kind;
 	info->page_bytes = pool->odd_pages ? 0 : pool->page_bytes;
@@ -67,20 +80,49 @@ static void describe(const struct kilni_pool *pool, struct kiln_pool_info *info)
 	info->reserved_bytes = pool->reserved_bytes;
 	info->largest_hole_bytes = largest_hole(pool);
 	info->largest_request_bytes = pool->largest_request;
+	info->cap_bytes = pool->cap_bytes;
+	info->unmapped_pages = 0;
+	if (pool == pools->range.pool)
+		describe_range(pools, info);
+}
+
+static size_t report(struct kilni_pools *pools, unsigned first, unsigned end,
+		     struct kiln_pool_info *infos, size_t capacity)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&pools->lock);
+	kilni_pools_flush(pools);
+	for (i = first; i < end && i - first < capacity; i++)
+		describe(pools, &pools->pool[i], &infos[i - first]);
+	pthread_mutex_unlock(&pools->lock);
+	return end - first;
 }
 
 size_t kilni_pools_report(struct kilni_pools *pools,
 			  struct kiln_pool_info *infos, size_t capacity)
 {
-	size_t i, count;
+	return report(pools, 0, pools->ladder, infos, capacity);
+}
 
+size_t kilni_pools_special(struct kilni_pools *pools,
+			   struct kiln_pool_info *infos, size_t capacity)
+{
+	return report(pools, pools->ladder, kilni_pool_count(pools), infos,
+		      capacity);
+}
+
+const char *kilni_pools_mapping(const struct kilni_pools *pools)
+{
+	return pools->mapping;
+}
+
+void kilni_pools_calls(struct kilni_pools *pools,
+		       struct kilni_pools_calls *calls)
+{
 	pthread_mutex_lock(&pools->lock);
-	kilni_pools_flush(pools);
-	count = kilni_pool_count(pools);
-	for (i = 0; i < count && i < capacity; i++)
-		describe(&pools->pool[i], &infos[i]);
+	*calls = pools->calls;
 	pthread_mutex_unlock(&pools->lock);
-	return count;
 }
 
 /* ---- out of memory ---- */

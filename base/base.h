@@ -92,7 +92,7 @@ enum kilni_option {
 /* One row of the table, for `kiln info` and kiln-env(7). */
 struct kilni_option_info {
 	const char *name;
-	const char *type; /* "text", "number" or "bytes" */
+	const char *type; /* "text", "number", "bytes" or "share" */
 	uint64_t low, high;
 	const char *doc;
 };
@@ -108,6 +108,19 @@ const char *kilni_option_text(enum kilni_option option);
  * KILN_ERR_OPTION: malformed or outside low..high; the message quotes it.
  */
 enum kiln_status kilni_option_number(enum kilni_option option, uint64_t *value);
+
+/*
+ * The same for a share of whole: a size in bytes, or a fraction with a decimal
+ * point, above 0 and at most 1.
+ */
+enum kiln_status kilni_option_share(enum kilni_option option, uint64_t whole,
+				    uint64_t *value);
+
+/*
+ * Reads a size in bytes as above at *text, which moves behind it. false:
+ * there is none, or it is too large; *text has not moved.
+ */
+bool kilni_parse_bytes(const char **text, uint64_t *value);
 
 /* Checks every variable of the table; warns of unknown KILN_ names. */
 enum kiln_status kilni_options_check(void);

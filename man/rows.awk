@@ -91,9 +91,11 @@ function option_row(row,   field, head, low, high, text) {
 		substr(end_sentence(strings(text)), 2))
 	if (field[1] == "NUMBER")
 		print "A number in " low ".." high "."
-	if (field[1] == "BYTES")
+	if (field[1] == "BYTES" || field[1] == "SHARE")
 		print "A number of bytes in " low ".." high \
-			", or one with a suffix K, M, G or T."
+			", or one with a suffix K, M, G or T" \
+			(field[1] == "BYTES" ? "." : \
+			 ", or a fraction of the device's memory such as 0.15.")
 }
 
 function end_row() {

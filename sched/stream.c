@@ -233,15 +233,14 @@ static const struct kilni_stream_ops stream_ops = {
 enum kiln_status kilni_sched_create(struct kilni_sched **out,
 				    struct kilni_hw *hw)
 {
-	struct kilni_pools_config config = { .cap_bytes = 0 };
+	struct kilni_memory_limits limits;
+	struct kilni_pools_config config;
 	uint64_t ring_limit = 65536;
 	struct kilni_sched *sched;
 	enum kiln_status status;
 
-	KILNI_TRY(kilni_option_number(KILNI_OPT_PAGE_BYTES,
-				      &config.page_bytes));
-	KILNI_TRY(kilni_option_number(KILNI_OPT_POOL_CAP_BYTES,
-				      &config.cap_bytes));
+	hw->driver->memory->limits(hw, &limits);
+	KILNI_TRY(kilni_pools_configure(&config, limits.total_bytes));
 	KILNI_TRY(kilni_option_number(KILNI_OPT_RING_LIMIT, &ring_limit));
 	sched = calloc(1, sizeof(*sched));
 	if (!sched)

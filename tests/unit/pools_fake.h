@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "alloc/alloc.h"
 #include "base/base.h"
@@ -84,10 +85,145 @@ static void fake_page_free(struct kilni_hw *hw, const struct kilni_page *page)
 		free((void *)(uintptr_t)page->address);
 }
 
+/* ---- mapping: every rule of the slots is checked ---- */
+
+#define FAKE_OBJECTS 16384
+#define FAKE_MAP_GRANULARITY (2 * MiB)
+
+struct fake_object {
+	uint64_t address, bytes;   /* address 0: not attached */
+};
+
+static struct fake_object fake_objects[FAKE_OBJECTS];
+static uint64_t fake_object_count, fake_reserved;
+
+static enum kiln_status fake_map_reserve(struct kilni_hw *hw, uint64_t bytes,
+					 uint64_t *address)
+{
+	struct fake_hw *fake = fake_of(hw);
+
+	KILNI_TRY(KILNI_FAULT("map_reserve"));
+	if (fake->real) {
+		/* All of it can be touched; for a test's life. */
+		void *base = mmap(NULL, bytes + FAKE_MAP_GRANULARITY,
+				  PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				  -1, 0);
+
+		ck_assert(base != MAP_FAILED);
+		fake->next = (uintptr_t)base;
+	}
+	fake->next = kilni_align_up(fake->next, FAKE_MAP_GRANULARITY);
+	*address = fake->next;
+	fake->next += bytes + FAKE_MAP_GRANULARITY;
+	fake_reserved += bytes;
+	return KILN_OK;
+}
+
+static void fake_map_unreserve(struct kilni_hw *hw, uint64_t address,
+			       uint64_t bytes)
+{
+	uint64_t i;
+
+	(void)hw;
+	fake_reserved -= bytes;
+	for (i = 0; i < fake_object_count; i++)
+		if (fake_objects[i].address >= address &&
+		    fake_objects[i].address < address + bytes)
+			ck_abort_msg("addresses go while memory is attached");
+}
+
+static enum kiln_status fake_map_create(struct kilni_hw *hw, uint64_t bytes,
+					uint64_t *memory)
+{
+	struct fake_hw *fake = fake_of(hw);
+	uint64_t i = 0;
+
+	fake->calls++;
+	KILNI_TRY(KILNI_FAULT("map_create"));
+	if (fake->broken != KILN_OK)
+		return kilni_fail(fake->broken, 5, "fake: broken");
+	if ((fake->refused_above && bytes > fake->refused_above) ||
+	    (fake->physical && bytes > fake->physical - fake->held))
+		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 12, "fake: refused");
+	while (i < fake_object_count && fake_objects[i].bytes)
+		i++;
+	if (!bytes || bytes % FAKE_MAP_GRANULARITY || i == FAKE_OBJECTS)
+		ck_abort_msg("memory of %llu bytes", (unsigned long long)bytes);
+	fake_objects[i].bytes = bytes;
+	fake_objects[i].address = 0;
+	if (i == fake_object_count)
+		fake_object_count++;
+	*memory = i + 1;
+	fake->held += bytes;
+	return KILN_OK;
+}
+
+static struct fake_object *fake_object(uint64_t memory, uint64_t bytes)
+{
+	if (!memory || memory > fake_object_count ||
+	    fake_objects[memory - 1].bytes != bytes)
+		ck_abort_msg("memory that was not handed out");
+	return &fake_objects[memory - 1];
+}
+
+static void fake_map_destroy(struct kilni_hw *hw, uint64_t memory,
+			     uint64_t bytes)
+{
+	struct fake_object *object = fake_object(memory, bytes);
+
+	if (object->address)
+		ck_abort_msg("memory goes while it is attached");
+	fake_of(hw)->calls++;
+	fake_of(hw)->held -= bytes;
+	object->bytes = 0;
+}
+
+static enum kiln_status fake_map_attach(struct kilni_hw *hw, uint64_t address,
+					uint64_t bytes, uint64_t memory)
+{
+	struct fake_object *object = fake_object(memory, bytes);
+	uint64_t i;
+
+	fake_of(hw)->calls++;
+	KILNI_TRY(KILNI_FAULT("map_attach"));
+	if (object->address || address % FAKE_MAP_GRANULARITY)
+		ck_abort_msg("memory attached twice, or at an odd place");
+	for (i = 0; i < fake_object_count; i++)
+		if (fake_objects[i].address &&
+		    fake_objects[i].address < address + bytes &&
+		    address < fake_objects[i].address + fake_objects[i].bytes)
+			ck_abort_msg("memory over other memory");
+	object->address = address;
+	return KILN_OK;
+}
+
+static enum kiln_status fake_map_detach(struct kilni_hw *hw, uint64_t address,
+					uint64_t bytes, uint64_t memory)
+{
+	struct fake_object *object = fake_object(memory, bytes);
+	struct kilni_page page = { address, bytes, memory };
+
+	fake_of(hw)->calls++;
+	KILNI_TRY(KILNI_FAULT("map_detach"));
+	if (object->address != address)
+		ck_abort_msg("memory is not attached there");
+	if (fake_of(hw)->on_free)
+		fake_of(hw)->on_free(&page);
+	object->address = 0;
+	return KILN_OK;
+}
+
 static const struct kilni_memory_ops fake_memory = {
 	.limits = fake_limits,
 	.page_alloc = fake_page_alloc,
 	.page_free = fake_page_free,
+	.map_reserve = fake_map_reserve,
+	.map_unreserve = fake_map_unreserve,
+	.map_create = fake_map_create,
+	.map_destroy = fake_map_destroy,
+	.map_attach = fake_map_attach,
+	.map_detach = fake_map_detach,
 };
 
 static const struct kilni_driver fake_driver = {
@@ -97,6 +233,29 @@ static const struct kilni_driver fake_driver = {
 	.memory = &fake_memory,
 };
 
+/*
+ * How the pools get their memory: a ladder of pages, pages that all sizes
+ * share, or memory mapped into one range.
+ */
+enum fake_mode { FAKE_LADDER, FAKE_SHARED, FAKE_MAPPED };
+
+static enum fake_mode fake_mode;
+
+static inline void fake_ladder(void)
+{
+	fake_mode = FAKE_LADDER;
+}
+
+static inline void fake_shared(void)
+{
+	fake_mode = FAKE_SHARED;
+}
+
+static inline void fake_mapped(void)
+{
+	fake_mode = FAKE_MAPPED;
+}
+
 static struct fake_hw fake_hw(uint64_t total)
 {
 	return (struct fake_hw){
@@ -104,7 +263,11 @@ static struct fake_hw fake_hw(uint64_t total)
 		.limits = { .alignment = 64,
 			    .page_granularity = 4096,
 			    .max_page_bytes = UINT64_C(1) << 44,
-			    .total_bytes = total },
+			    .total_bytes = total,
+			    .map_granularity = fake_mode == FAKE_MAPPED
+						       ? FAKE_MAP_GRANULARITY
+						       : 0,
+			    .map_reserve_bytes = UINT64_C(1) << 42 },
 		.next = UINT64_C(1) << 40,
 	};
 }
@@ -187,6 +350,8 @@ static void fake_reset(void)
 	atomic_store(&fake_orders, 0);
 	atomic_store(&fake_waits, 0);
 	fake_order_fails = false;
+	fake_object_count = 0;
+	fake_reserved = 0;
 	kilni_fault_set(NULL, 0, KILN_OK);
 	kiln_error_clear();
 }
@@ -209,12 +374,37 @@ static inline struct kiln_memory_usage usage_of(struct kilni_pools *pools)
 	return usage;
 }
 
+/* Rungs of 2 and 16 MiB, where the pages of the top one are larger. */
+static inline void fake_rungs(struct kilni_pools_config *config,
+			      const struct kilni_memory_limits *limits)
+{
+	uint64_t top = config->page_bytes ? config->page_bytes : 64 * MiB;
+	static const struct kilni_pools_rung rungs[] = {
+		{ 2 * MiB, 64 * KiB, 0 },
+		{ 16 * MiB, 4 * MiB, 0 },
+	};
+	unsigned i;
+
+	top = kilni_align_up(top, limits->page_granularity);
+	if (top > limits->max_page_bytes)
+		top = limits->max_page_bytes &
+		      ~(limits->page_granularity - 1);
+	for (i = 0; i < 2; i++)
+		if (rungs[i].page_bytes < top)
+			config->rung[config->rungs++] = rungs[i];
+	config->rung[config->rungs++] =
+		(struct kilni_pools_rung){ top, top, 0 };
+}
+
 static inline struct kilni_pools *pools_new(struct fake_hw *hw, uint64_t page,
 					    uint64_t cap)
 {
 	struct kilni_pools_config config = { .page_bytes = page,
 					     .cap_bytes = cap };
 	struct kilni_pools *pools = NULL;
+
+	if (fake_mode == FAKE_LADDER)
+		fake_rungs(&config, &hw->limits);
 
 	ck_assert_int_eq(kilni_pools_create(&pools, &hw->hw, &fake_stream_ops,
 					    &config),
