@@ -40,6 +40,12 @@ void kilni_pools_publish_stop(struct kilni_pools *pools);
 /* A snapshot if one is due; with the pools' lock held. */
 void kilni_pools_publish_locked(struct kilni_pools *pools);
 
+/* ---- strip.c: pages as cells ---- */
+
+/* Fills the part's pages; with the pools' lock held. */
+void kilni_publish_pages(struct kilni_publication *part,
+			 const struct kilni_pools *pools);
+
 /* ---- segment.c: the process's segment ---- */
 
 /* Adds a part, makes the segment if it is the first; false: there is none. */
@@ -52,7 +58,7 @@ void kilni_segment_leave(struct kilni_publication *part);
  */
 void kilni_segment_update(struct kilni_publication *part,
 			  void (*fill)(struct kilni_publication *part,
-				       const void *pools),
-			  const void *pools);
+				       void *pools),
+			  void *pools);
 
 #endif

@@ -389,8 +389,8 @@ static uint64_t busy_ns(void)
 
 void kilni_segment_update(struct kilni_publication *part,
 			  void (*fill)(struct kilni_publication *part,
-				       const void *pools),
-			  const void *pools)
+				       void *pools),
+			  void *pools)
 {
 	uint64_t start, rest;
 

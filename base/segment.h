@@ -61,7 +61,7 @@ struct kilni_segment_page {
 
 struct kilni_segment_pool {
 	uint32_t kind;                     /* enum kiln_pool_kind */
-	uint32_t spare;
+	uint32_t mapped;                   /* in a range of addresses */
 	uint64_t page_bytes;               /* 0 where pages differ */
 	uint64_t max_slice_bytes;
 	uint64_t pages, peak_pages;

@@ -120,8 +120,7 @@ static bool page_is_sound(const struct kilni_segment_page *page,
 	return page->pool < pools && page->cells <= KILNI_SEGMENT_CELLS &&
 	       adds_up(page->live_bytes, page->padding_bytes,
 		       page->unmapped_bytes, page->bytes) &&
-	       adds_up(page->hole_bytes, page->live_bytes,
-		       page->padding_bytes, page->bytes);
+	       is_size(page->hole_bytes);
 }
 
 static bool device_is_sound(const struct kilni_segment_snapshot *snapshot,

@@ -105,6 +105,7 @@ static void describe_pool(const struct kilni_segment_pool *from,
 	memset(to, 0, sizeof(*to));
 	to->struct_size = sizeof(*to);
 	to->kind = (enum kiln_pool_kind)from->kind;
+	to->mapped = from->mapped;
 	to->page_bytes = from->page_bytes;
 	to->max_slice_bytes = kilni_min_u64(from->max_slice_bytes, INT64_MAX);
 	to->pages = from->pages;

@@ -37,7 +37,7 @@ struct pool_hole {
 size_t pool_holes(const struct pool_device *device,
 		  struct pool_hole holes[POOL_HOLES]);
 
-/* "small", or "sliced, up to 64 KiB": what tells the pools of a device apart. */
+/* "to 64 KiB", "mapped", ...: what tells the pools of a device apart. */
 void pool_label(char *to, size_t size, const struct kiln_view_pool *pool);
 const char *pool_kind_name(enum kiln_pool_kind kind);
 

@@ -79,6 +79,7 @@ static json_t *describe_pool(const struct kiln_view_pool *pool)
 
 	json_object_set_new(object, "kind",
 			    json_string(pool_kind_name(pool->kind)));
+	json_object_set_new(object, "mapped", json_boolean(pool->mapped));
 	json_object_set_new(object, "page_bytes",
 			    pool->page_bytes ? number(pool->page_bytes)
 					     : json_null());

@@ -26,8 +26,8 @@ enum part { LIVE, PADDING, CACHED, PARTS };
 
 static const char *const colours[PARTS] = { "#2a7f62", "#e0a030", "#b9d7ea" };
 static const char *const names[PARTS] = { "used", "padding", "cached" };
-#define UNMAPPED_COLOUR "#eeeeee"
-#define UNSEEN_COLOUR "#dddddd"
+#define UNMAPPED_COLOUR "#dddddd"
+#define UNSEEN_COLOUR "#bbbbbb"
 
 /* ---- strips ---- */
 

@@ -44,7 +44,9 @@ void pool_label(char *to, size_t size, const struct kiln_view_pool *pool)
 {
 	char bytes[16];
 
-	if (pool->kind == KILN_POOL_SLICED)
+	if (pool->mapped)
+		snprintf(to, size, "mapped");
+	else if (pool->kind == KILN_POOL_SLICED)
 		snprintf(to, size, "to %s",
 			 pool_size(bytes, pool->max_slice_bytes));
 	else
@@ -181,7 +183,10 @@ static void print_pool(const struct kiln_view_pool *pool)
 	pool_label(label, sizeof(label), pool);
 	printf("  %-12s %9s %7" PRIu64 " %9" PRIu64 " %10s %10s %10s %10s\n",
 	       label,
-	       pool->page_bytes ? pool_size(page, pool->page_bytes) : "varies",
+	       pool->mapped ? "-"
+	       : pool->page_bytes
+		       ? pool_size(page, pool->page_bytes)
+		       : "varies",
 	       pool->pages, pool->allocations,
 	       pool_size(a, pool->reserved_bytes),
 	       pool_size(b, pool->live_bytes),

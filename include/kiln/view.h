@@ -21,7 +21,7 @@ KILN_BEGIN_DECLS
  * A snapshot is taken when the process allocates, takes or gives back pages, or
  * waits for work, but so seldom that it costs a thousandth of a thread's time.
  * It shows the state of at most 128 allocations and one second before that
- * process last allocated or waited, some milliseconds as a rule.
+ * process last allocated or waited, and as a rule a tenth of that.
  *
  * What a segment holds is checked like any input. Sizes are in bytes.
  */
@@ -69,7 +69,8 @@ struct kiln_view_device {
 struct kiln_view_pool {
 	size_t struct_size;      /* set by the caller: sizeof */
 	enum kiln_pool_kind kind;
-	uint64_t page_bytes;     /* 0 where pages differ */
+	bool mapped;             /* slices lie in a range of addresses */
+	uint64_t page_bytes;     /* 0 where pages differ or there are none */
 	uint64_t max_slice_bytes;
 	uint64_t pages;
 	uint64_t peak_pages;
@@ -88,7 +89,11 @@ struct kiln_view_cell {
 
 #define KILN_VIEW_CELLS 64
 
-/* One of a device's pages. */
+/*
+ * One of a device's pages. Where the driver maps memory into a range of
+ * addresses, pieces of that range, of equal size, stand for pages; those in
+ * which there is nothing are left out. A hole may reach beyond its piece.
+ */
 struct kiln_view_page {
 	size_t struct_size;      /* set by the caller: sizeof */
 	uint64_t pool;           /* its pool's number in the device */
@@ -100,7 +105,8 @@ struct kiln_view_page {
 	uint64_t live_bytes;
 	uint64_t cached_bytes;
 	uint64_t padding_bytes;
-	uint64_t unmapped_bytes; /* address space without memory */
+	uint64_t unmapped_bytes; /* addresses without memory, or with a page */
+				 /* that is listed by itself */
 	uint64_t slices;         /* live ones */
 	uint64_t hole_address;   /* largest free range, */
 	uint64_t hole_bytes;     /* or 0 */

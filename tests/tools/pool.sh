@@ -67,7 +67,8 @@ assert device["slices"] == 30, device["slices"]
 for name in parts + ("reserved_bytes",):
 	assert sum(pool[name] for pool in device["pools"]) == device[name]
 pages = device["pages"]
-assert sum(page["bytes"] for page in pages) == device["reserved_bytes"]
+mapped = sum(page["bytes"] - page["unmapped_bytes"] for page in pages)
+assert mapped == device["reserved_bytes"], mapped
 assert sum(page["live_bytes"] for page in pages) == device["live_bytes"]
 assert all(sum(cell) == 1000 for page in pages for cell in page["cells"])
 END

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include <kiln/view.h>
+#include <kiln/kiln.h>
 
 #include "alloc/internal.h"
 #include "alloc/publish.h"
@@ -459,6 +459,69 @@ START_TEST(reading_while_it_is_written)
 }
 END_TEST
 
+/* ---- a device with all its ways ---- */
+
+/* Whether what the pages show is what the device has. */
+static bool pages_add_up(struct kiln_view *view)
+{
+	struct kiln_view_device device = device_of(view, 0);
+	uint64_t mapped = 0, live = 0, padding = 0, slices = 0;
+	size_t i;
+
+	for (i = 0; i < device.pages; i++) {
+		struct kiln_view_page page = page_of(view, 0, i);
+
+		if (!page.seen)
+			return false;
+		mapped += page.bytes - page.unmapped_bytes;
+		live += page.live_bytes;
+		padding += page.padding_bytes;
+		slices += page.slices;
+	}
+	return mapped == device.reserved_bytes && live == device.live_bytes &&
+	       padding == device.padding_bytes && slices == device.allocations;
+}
+
+/* Through the public interface, mapped where the driver can. */
+START_TEST(the_cpu_device)
+{
+	enum { TENSORS = 300 };
+	struct kiln_tensor *tensors[TENSORS] = { NULL };
+	struct kiln_device *device = NULL;
+	struct kiln_view *view;
+	int i, round;
+
+	ck_assert_int_eq(kiln_device_open(&device, "cpu"), KILN_OK);
+	view = view_of_self();
+	for (round = 0; round < 20; round++) {
+		for (i = round % 7; i < TENSORS; i += 1 + round % 5) {
+			int64_t shape[] = {
+				1 + (int64_t)(i + round) * (i + round) * 37 %
+					    700000
+			};
+
+			ck_assert_int_eq(kiln_empty(&tensors[i], device,
+						    KILN_F32, 1, shape),
+					 KILN_OK);
+		}
+		for (i = round; i < TENSORS; i += 3) {
+			kiln_tensor_release(tensors[i]);
+			tensors[i] = NULL;
+		}
+		ck_assert_int_eq(kiln_device_sync(device), KILN_OK);
+		ck_assert_int_eq(kiln_view_refresh(view), KILN_OK);
+		ck_assert(pages_add_up(view));
+		usleep(20000);
+	}
+	ck_assert_uint_gt(process_of(view).snapshot, 2);
+	for (i = 0; i < TENSORS; i++)
+		kiln_tensor_release(tensors[i]);
+	kiln_device_release(device);
+	ck_assert_uint_eq(shm_names(NULL), 0);
+	kiln_view_release(view);
+}
+END_TEST
+
 /* ---- when ---- */
 
 START_TEST(no_more_often_than_allowed)
@@ -591,6 +654,7 @@ int main(void)
 	tcase_add_test(tests, many_slices_in_turns);
 	tcase_add_test(tests, a_torn_snapshot);
 	tcase_add_test(tests, reading_while_it_is_written);
+	tcase_add_test(tests, the_cpu_device);
 	tcase_add_test(tests, no_more_often_than_allowed);
 	tcase_add_test(tests, a_new_page_is_seen_at_once);
 	tcase_add_test(tests, switched_off);
