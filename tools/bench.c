@@ -236,6 +236,7 @@ static int run(int argc, char **argv)
 
 const struct tool_command tool_bench = {
 	.name = "bench",
+	.takes = TOOL_TAKES_DEVICE | TOOL_TAKES_QUICK,
 	.run = run,
 	.usage = "bench [--device SELECTOR] [--json] [--quick] [NAME ...]",
 	.summary = "times single operations, calls and allocations",

@@ -414,6 +414,7 @@ static int run(int argc, char **argv)
 
 const struct tool_command tool_info = {
 	.name = "info",
+	.takes = TOOL_TAKES_DEVICE | TOOL_TAKES_SVG,
 	.run = run,
 	.usage = "info [--device SELECTOR | --svg FILE] [--json]",
 	.summary = "version, build, drivers, cards, devices and options in "

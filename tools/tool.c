@@ -69,6 +69,21 @@ enum option_id {
 	OPT_VERSION
 };
 
+/* The bit that a subcommand must have for an option; 0: all take it. */
+static unsigned needed_for(int id)
+{
+	switch (id) {
+	case OPT_DEVICE:
+		return TOOL_TAKES_DEVICE;
+	case OPT_QUICK:
+		return TOOL_TAKES_QUICK;
+	case OPT_SVG:
+		return TOOL_TAKES_SVG;
+	default:
+		return 0;
+	}
+}
+
 static const struct option long_options[] = {
 	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -90,23 +105,19 @@ static int bad_option(const struct tool_command *command, const char *text)
 static int take_option(const struct tool_command *command,
 		       struct tool_options *options, int id, const char *text)
 {
+	if (needed_for(id) & ~command->takes)
+		return bad_option(command, text);
 	switch (id) {
 	case OPT_DEVICE:
-		if (command == &tool_inspect)
-			return bad_option(command, text);
 		options->device = optarg;
 		return -1;
 	case OPT_JSON:
 		options->json = true;
 		return -1;
 	case OPT_QUICK:
-		if (command != &tool_bench)
-			return bad_option(command, text);
 		options->quick = true;
 		return -1;
 	case OPT_SVG:
-		if (command != &tool_info)
-			return bad_option(command, text);
 		options->svg = optarg;
 		return -1;
 	case OPT_HELP:

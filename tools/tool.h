@@ -11,9 +11,17 @@
 /* Exit statuses of the kiln command, beside 0 and 1. */
 #define TOOL_USAGE 2
 
+/* Options that not every subcommand takes. */
+enum tool_takes {
+	TOOL_TAKES_DEVICE = 1,
+	TOOL_TAKES_QUICK = 2,
+	TOOL_TAKES_SVG = 4
+};
+
 /* A subcommand; argv[0] is its name. */
 struct tool_command {
 	const char *name;
+	unsigned takes; /* bits of enum tool_takes */
 	int (*run)(int argc, char **argv);
 	const char *usage; /* what follows "kiln " */
 	const char *summary;
@@ -32,8 +40,7 @@ struct tool_options {
 
 /*
  * Reads the options of a subcommand. Returns an exit status, or -1 where the
- * subcommand goes on. Only bench takes --quick, only info --svg; inspect takes
- * no --device.
+ * subcommand goes on. All take --json, --help and --version.
  */
 int tool_options(const struct tool_command *command,
 		 struct tool_options *options, int argc, char **argv);

@@ -11,9 +11,6 @@
 #include <sys/wait.h>
 #include <wchar.h>
 
-/* What the table of subcommands has beside. */
-const struct tool_command tool_bench;
-
 static char *output; /* of the last run */
 
 static void setup(void)
