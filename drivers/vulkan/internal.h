@@ -100,7 +100,6 @@ struct kilni_vk_pipelines {
 	VkPipelineLayout layout;
 	VkPipelineCache cache;
 	uint64_t cache_bytes;      /* of what was read from the disk */
-	VkShaderModule *module;
 	unsigned made;
 	struct {
 		struct kilni_vk_kernel kernel;

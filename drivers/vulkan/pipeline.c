@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/vulkan/trim.h"
 #include "kernels/vulkan/spirv.h"
 
 /*
@@ -44,12 +45,6 @@ static enum kiln_status create_cache(struct kilni_vk_hw *hw)
 
 enum kiln_status kilni_vk_pipelines_open(struct kilni_vk_hw *hw)
 {
-	struct kilni_vk_pipelines *p = &hw->pipelines;
-
-	p->module = calloc(kilni_spirv_count, sizeof(*p->module));
-	if (!p->module)
-		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
-				  "vulkan: no memory for kernels");
 	KILNI_TRY(create_layout(hw));
 	return create_cache(hw);
 }
@@ -85,42 +80,46 @@ void kilni_vk_pipelines_close(struct kilni_vk_hw *hw)
 				hw->vk.DestroyPipeline(hw->device,
 						       p->slot[i].pipeline,
 						       NULL);
-		for (unsigned i = 0; p->module && i < kilni_spirv_count; i++)
-			if (p->module[i])
-				hw->vk.DestroyShaderModule(
-					hw->device, p->module[i], NULL);
 		hw->vk.DestroyPipelineCache(hw->device, p->cache, NULL);
 		hw->vk.DestroyPipelineLayout(hw->device, p->layout, NULL);
 	}
-	free(p->module);
 }
 
 /* ---- making one ---- */
 
-static enum kiln_status find_module(struct kilni_vk_hw *hw, const char *name,
-				    VkShaderModule *out)
+static const struct kilni_spirv *find_spirv(const char *name)
 {
-	const struct kilni_spirv *spirv = NULL;
+	for (unsigned i = 0; i < kilni_spirv_count; i++)
+		if (!strcmp(kilni_spirv_modules[i].name, name))
+			return &kilni_spirv_modules[i];
+	return NULL;
+}
+
+/* The kernel's module, as small as it can be. */
+static enum kiln_status create_module(struct kilni_vk_hw *hw,
+				      const struct kilni_vk_kernel *kernel,
+				      VkShaderModule *module)
+{
+	const struct kilni_spirv *spirv = find_spirv(kernel->module);
 	VkShaderModuleCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
 	};
-	unsigned i;
+	enum kiln_status status;
+	uint32_t *trimmed;
 
-	for (i = 0; i < kilni_spirv_count; i++)
-		if (!strcmp(kilni_spirv_modules[i].name, name))
-			break;
-	if (i == kilni_spirv_count)
+	if (!spirv)
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-				  "vulkan: there is no kernel %s", name);
-	spirv = &kilni_spirv_modules[i];
-	if (!hw->pipelines.module[i]) {
+				  "vulkan: there is no kernel %s",
+				  kernel->module);
+	trimmed = kilni_vk_trim(spirv->words, spirv->bytes, kernel->constant,
+				KILNI_VK_CONSTANTS, &info.codeSize);
+	if (!trimmed)
 		info.codeSize = spirv->bytes;
-		info.pCode = spirv->words;
-		KILNI_TRY(KILNI_VK(&hw->vk, CreateShaderModule, hw->device,
-				   &info, NULL, &hw->pipelines.module[i]));
-	}
-	*out = hw->pipelines.module[i];
-	return KILN_OK;
+	info.pCode = trimmed ? trimmed : spirv->words;
+	status = KILNI_VK(&hw->vk, CreateShaderModule, hw->device, &info, NULL,
+			  module);
+	free(trimmed);
+	return status;
 }
 
 static enum kiln_status create(struct kilni_vk_hw *hw,
@@ -141,15 +140,18 @@ static enum kiln_status create(struct kilni_vk_hw *hw,
 		},
 		.layout = hw->pipelines.layout,
 	};
+	enum kiln_status status;
 
 	for (uint32_t i = 0; i <= KILNI_VK_CONSTANTS; i++) {
 		data[i] = i < KILNI_VK_CONSTANTS ? kernel->constant[i]
 						 : kernel->group;
 		entry[i] = (VkSpecializationMapEntry){ i, i * 4, 4 };
 	}
-	KILNI_TRY(find_module(hw, kernel->module, &info.stage.module));
-	return KILNI_VK(&hw->vk, CreateComputePipelines, hw->device,
-			hw->pipelines.cache, 1, &info, NULL, out);
+	KILNI_TRY(create_module(hw, kernel, &info.stage.module));
+	status = KILNI_VK(&hw->vk, CreateComputePipelines, hw->device,
+			  hw->pipelines.cache, 1, &info, NULL, out);
+	hw->vk.DestroyShaderModule(hw->device, info.stage.module, NULL);
+	return status;
 }
 
 /* ---- finding one ---- */

@@ -42,6 +42,19 @@ static inline struct kiln_device *open_device(const char *selector)
 	return device;
 }
 
+/* Suites that hold for any device run on this one. */
+static inline const char *tested_selector(void)
+{
+	const char *selector = getenv("KILN_TEST_DEVICE");
+
+	return selector && *selector ? selector : "cpu";
+}
+
+static inline struct kiln_device *open_tested(void)
+{
+	return open_device(tested_selector());
+}
+
 static inline struct kiln_tensor *make(struct kiln_device *device,
 				       enum kiln_dtype dtype, int rank,
 				       const int64_t *shape, const void *data)

@@ -7,7 +7,7 @@ static struct kiln_device *dev;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 }
 
 static void teardown(void)

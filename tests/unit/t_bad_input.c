@@ -10,7 +10,7 @@ static struct kiln_tensor *x, *y;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 	x = FLOATS(dev, 1, 2, 3);
 	y = KILN_TENSOR_NONE;
 }

@@ -22,7 +22,7 @@ static struct kiln_completions *ring;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 	own = NULL;
 	ring = NULL;
 	OK(kiln_stream_current(&own, dev));

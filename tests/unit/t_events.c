@@ -20,7 +20,7 @@ static struct kiln_stream *own;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 	own = NULL;
 	OK(kiln_stream_current(&own, dev));
 }

@@ -20,7 +20,7 @@ static struct kiln_device *dev;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 }
 
 static void teardown(void)
@@ -301,7 +301,7 @@ static bool survive_open(const char *site, uint64_t nth,
 	kiln_device_release(dev);
 	dev = NULL;
 	OK(kilni_fault_set(site, nth, status));
-	note_status(&run, kiln_device_open(&dev, "cpu"), "open");
+	note_status(&run, kiln_device_open(&dev, tested_selector()), "open");
 	if (dev)
 		run_program(&run);
 	else

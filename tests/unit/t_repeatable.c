@@ -466,7 +466,7 @@ static bool open_level(const char *level)
 {
 	setenv("KILN_CPU_ISA", level, 1);
 	teardown();
-	return kiln_device_open(&dev, "cpu") == KILN_OK &&
+	return kiln_device_open(&dev, tested_selector()) == KILN_OK &&
 	       strstr(kiln_device_describe(dev), level) != NULL;
 }
 
@@ -498,7 +498,7 @@ static void open_workers(const char *count)
 {
 	setenv("KILN_CPU_WORKERS", count, 1);
 	teardown();
-	dev = open_device("cpu");
+	dev = open_tested();
 	ck_assert_uint_eq(kiln_device_workers(dev), (unsigned)atoi(count));
 }
 
@@ -633,7 +633,7 @@ static const enum kiln_dtype ints[] = { KILN_I64, KILN_I32, KILN_I16, KILN_I8,
 
 static void start_random(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 	OK(kiln_device_seed(dev, 2024));
 }
 

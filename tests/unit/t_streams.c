@@ -17,7 +17,7 @@ static struct kiln_device *dev;
 
 static void setup(void)
 {
-	dev = open_device("cpu");
+	dev = open_tested();
 }
 
 static void setup_small_ring(void)
