@@ -420,6 +420,11 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 
 /* ---- report.c ---- */
 
+/* Fills all but struct_size; bins count as cached, but not as holes. */
+void kilni_pool_describe(const struct kilni_pools *pools,
+			 const struct kilni_pool *pool,
+			 struct kiln_pool_info *info);
+
 /* Requested bytes and padding of all live slices. */
 uint64_t kilni_pools_used(const struct kilni_pools *pools);
 

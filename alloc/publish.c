@@ -13,18 +13,21 @@ static void fill_pool(struct kilni_segment_pool *to,
 		      const struct kilni_pools *pools,
 		      const struct kilni_pool *pool)
 {
+	struct kiln_pool_info info;
+
+	kilni_pool_describe(pools, pool, &info);
 	memset(to, 0, sizeof(*to));
-	to->kind = pool->kind;
+	to->kind = info.kind;
 	to->mapped = pool == pools->range.pool;
-	to->page_bytes = pool->odd_pages || to->mapped ? 0 : pool->page_bytes;
-	to->max_slice_bytes = pool->slice_bytes;
-	to->pages = pool->page_count;
-	to->peak_pages = pool->peak_pages;
-	to->allocations = pool->allocations;
-	to->live_bytes = pool->live_bytes;
-	to->padding_bytes = pool->used_bytes - pool->live_bytes;
-	to->reserved_bytes = pool->reserved_bytes;
-	to->largest_request_bytes = pool->largest_request;
+	to->page_bytes = to->mapped ? 0 : info.page_bytes;
+	to->max_slice_bytes = info.max_slice_bytes;
+	to->pages = info.pages;
+	to->peak_pages = info.peak_pages;
+	to->allocations = info.allocations;
+	to->live_bytes = info.live_bytes;
+	to->padding_bytes = info.padding_bytes;
+	to->reserved_bytes = info.reserved_bytes;
+	to->largest_request_bytes = info.largest_request_bytes;
 }
 
 _Static_assert((int)KILNI_POOLS_MAX <= (int)KILNI_SEGMENT_POOLS,

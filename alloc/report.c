@@ -65,8 +65,9 @@ static void describe_range(const struct kilni_pools *pools,
 	info->unmapped_pages = (span - range->bytes) >> range->shift;
 }
 
-static void describe(const struct kilni_pools *pools,
-		     const struct kilni_pool *pool, struct kiln_pool_info *info)
+void kilni_pool_describe(const struct kilni_pools *pools,
+			 const struct kilni_pool *pool,
+			 struct kiln_pool_info *info)
 {
 	info->kind = pool->kind;
 	info->page_bytes = pool->odd_pages ? 0 : pool->page_bytes;
@@ -94,7 +95,8 @@ static size_t report(struct kilni_pools *pools, unsigned first, unsigned end,
 	pthread_mutex_lock(&pools->lock);
 	kilni_pools_flush(pools);
 	for (i = first; i < end && i - first < capacity; i++)
-		describe(pools, &pools->pool[i], &infos[i - first]);
+		kilni_pool_describe(pools, &pools->pool[i],
+				    &infos[i - first]);
 	pthread_mutex_unlock(&pools->lock);
 	return end - first;
 }

@@ -104,20 +104,37 @@ static bool find_file(const struct kilni_vk_physical *p, char *path)
 	return length > 0 && length + 64 < PATH_BYTES;
 }
 
-/* Makes the folders above the file; the last mkdir tells how that went. */
+/* Makes a folder where the one above it exists. */
+static bool make_folder(char *path)
+{
+	char *slash = strrchr(path, '/');
+	bool made;
+
+	if (!mkdir(path, 0700) || errno == EEXIST)
+		return true;
+	if (errno != ENOENT || !slash || slash == path)
+		return false;
+	*slash = 0;
+	made = !mkdir(path, 0700);
+	*slash = '/';
+	return made && !mkdir(path, 0700);
+}
+
+/*
+ * Makes the file's folder and the one above it, .cache, but no more: a HOME
+ * that is not there stays away. errno tells how that went.
+ */
 static bool make_folders(const char *file)
 {
 	char path[PATH_BYTES];
-	char *at;
+	char *slash;
 
 	snprintf(path, sizeof(path), "%s", file);
-	for (at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-		*at = 0;
-		if (mkdir(path, 0700) && errno != EEXIST)
-			return false;
-		*at = '/';
-	}
-	return true;
+	slash = strrchr(path, '/');
+	if (!slash || slash == path)
+		return true;
+	*slash = 0;
+	return make_folder(path);
 }
 
 /* ---- reading ---- */
