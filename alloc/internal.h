@@ -353,19 +353,11 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 				     struct kilni_block *block,
 				     struct kilni_object *object);
 
-/* ---- range.c: placing, growing, remapping ---- */
+/* ---- range.c: objects come, move and go ---- */
 
 /* Reserves addresses; says in pools->mapping why it could not. */
 void kilni_range_open(struct kilni_pools *pools);
 void kilni_range_close(struct kilni_pools *pools);
-/*
- * A live block for a request that fits nowhere in the range as it is: from
- * objects that move or are new. with_event: also by way of what other streams
- * use. NULL: request->refusal says why.
- */
-struct kilni_block *kilni_range_grow(struct kilni_pools *pools,
-				     struct kilni_request *request,
-				     bool with_event);
 /* Notes that a block of the range becomes free. */
 void kilni_range_touch(struct kilni_pools *pools,
 		       const struct kilni_block *block);
@@ -374,6 +366,30 @@ void kilni_range_touch(struct kilni_pools *pools,
 uint64_t kilni_range_return(struct kilni_pools *pools, uint64_t target,
 			    uint64_t age);
 
+/* What a request needs at a place that lies in a hole. */
+struct kilni_lack {
+	uint64_t want;             /* bytes, whole granules */
+	uint64_t room;             /* of the hole from there on */
+	uint64_t low, high;        /* where the request will lie */
+};
+
+/* An object that is not attached, for such a place; KILN_ERR_LIMIT without a
+ * record: the cap. */
+enum kiln_status kilni_range_object(struct kilni_pools *pools,
+				    const struct kilni_request *request,
+				    const struct kilni_lack *lack,
+				    struct kilni_object **out);
+
+/* ---- place.c: finding a place in the range and filling it ---- */
+
+/*
+ * A live block for a request that fits nowhere in the range as it is: from
+ * objects that move or are new. with_event: also by way of what other streams
+ * use. NULL: request->refusal says why.
+ */
+struct kilni_block *kilni_range_grow(struct kilni_pools *pools,
+				     struct kilni_request *request,
+				     bool with_event);
 /* ---- page.c: pages from and to the driver ---- */
 
 void kilni_idle_push(struct kilni_pools *pools, struct kilni_page_record *page);

@@ -20,6 +20,10 @@
  *   last given back so, that was a mistake: idle_limit doubles and the slack
  *   grows by that page (it counts up to the recent peak). After QUIET_WINDOWS
  *   windows without a mistake both halve.
+ *
+ * In the range the same holds for objects that lie whole in free memory: one
+ * is idle since the last slice was freed inside, and while some that were given
+ * back unasked have not been missed, a new one is a mistake.
  */
 #define QUIET_WINDOWS 8
 
@@ -243,6 +247,7 @@ static void next_window(struct kilni_pools *pools)
 	if (++pools->quiet >= QUIET_WINDOWS) {
 		pools->quiet = 0;
 		pools->slack /= 2;
+		pools->range.returned /= 2;
 		pools->idle_limit = kilni_max_u64(pools->idle_limit / 2,
 						  KILNI_IDLE_LIMIT);
 	}
