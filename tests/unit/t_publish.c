@@ -25,10 +25,21 @@ static void publish(struct kilni_pools *pools)
 	kilni_pools_publish(pools);
 }
 
+/* A ladder of their own: what is expected here does not hang on the default. */
+static const struct kilni_pools_config ladder = {
+	.plain = true,
+	.rungs = 3,
+	.rung = { { .page_bytes = 2 * MiB, .slice_bytes = 64 * KiB },
+		  { .page_bytes = 16 * MiB, .slice_bytes = 4 * MiB },
+		  { .page_bytes = 64 * MiB, .slice_bytes = 64 * MiB } },
+};
+
 static struct kilni_pools *published_pools(struct fake_hw *hw)
 {
-	struct kilni_pools *pools = pools_new(hw, 0, 0);
+	struct kilni_pools *pools = NULL;
 
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw->hw, &fake_stream_ops,
+					    &ladder), KILN_OK);
 	kilni_pools_publish_start(pools);
 	return pools;
 }
