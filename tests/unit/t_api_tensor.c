@@ -334,7 +334,8 @@ START_TEST(devices_compare_and_list)
 	ck_assert_str_eq(infos[0].selector, "cpu:0");
 	ck_assert_uint_eq(kiln_device_count(KILN_DEVICE_CPU), 1);
 	ck_assert_ptr_null(kiln_device_absent(KILN_DEVICE_CPU));
-	ck_assert_ptr_nonnull(kiln_device_absent(KILN_DEVICE_CUDA));
+	ck_assert(!kiln_device_absent(KILN_DEVICE_CUDA) ==
+		  (kiln_device_count(KILN_DEVICE_CUDA) > 0));
 	kiln_device_release(again);
 	kiln_device_release(null);
 }
