@@ -314,9 +314,13 @@ static enum kiln_status run(struct job *job)
 	TRY(kiln_device_seed(job->device, job->options->seed));
 	TRY(mlp_create(&job->mlp, job->device, SIDE * SIDE, HIDDEN, CLASSES,
 		       RATE));
+	if (job->options->load)
+		TRY(mlp_load(&job->mlp, job->options->load));
 	TRY(kiln_device_sync(job->device));
 	TRY(train(job));
 	TRY(mlp_checksum(&job->mlp, sum));
+	if (job->options->save)
+		TRY(mlp_save(&job->mlp, job->options->save));
 	return test(job);
 }
 

@@ -13,6 +13,7 @@
 struct options {
 	const char *device; /* NULL: KILN_DEVICE, or the best there is */
 	const char *data;   /* folder */
+	const char *load, *save; /* files of parameters, or NULL */
 	int epochs;
 	int64_t batch;
 	int64_t steps; /* stop after so many; 0: no limit */

@@ -25,6 +25,8 @@ static const char usage_text[] =
 	"  --batch N          pictures a step (default: 64)\n"
 	"  --steps N          stop after N steps\n"
 	"  --seed N           start values and shuffling (default: 1)\n"
+	"  --load FILE        start values from a safetensors file\n"
+	"  --save FILE        write the trained parameters to one\n"
 	"  --checksum         print a checksum of the trained parameters\n"
 	"  --json             print the result as JSON\n"
 	"  --quiet            no progress bar\n"
@@ -38,6 +40,8 @@ enum option_id {
 	OPT_BATCH,
 	OPT_STEPS,
 	OPT_SEED,
+	OPT_LOAD,
+	OPT_SAVE,
 	OPT_CHECKSUM,
 	OPT_JSON,
 	OPT_QUIET,
@@ -52,6 +56,8 @@ static const struct option long_options[] = {
 	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "steps", required_argument, NULL, OPT_STEPS },
 	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "load", required_argument, NULL, OPT_LOAD },
+	{ "save", required_argument, NULL, OPT_SAVE },
 	{ "checksum", no_argument, NULL, OPT_CHECKSUM },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
@@ -115,6 +121,12 @@ static int take_option(struct options *options, int id)
 		return -1;
 	case OPT_DATA:
 		options->data = optarg;
+		return -1;
+	case OPT_LOAD:
+		options->load = optarg;
+		return -1;
+	case OPT_SAVE:
+		options->save = optarg;
 		return -1;
 	case OPT_CHECKSUM:
 		options->checksum = true;

@@ -88,7 +88,7 @@ static enum kiln_status view_part(struct kiln_tensor **out,
  * The views are taken anew in each step and dropped before Adam moves the
  * parameters: an op writes in place only where nobody else looks.
  */
-static enum kiln_status view_rest(struct mlp *mlp)
+enum kiln_status mlp_view(struct mlp *mlp)
 {
 	const int64_t w2_shape[] = { mlp->hidden, mlp->classes };
 	int64_t w2_start = mlp->hidden;
@@ -104,7 +104,7 @@ static enum kiln_status view_rest(struct mlp *mlp)
 
 enum kiln_status mlp_forward(struct mlp *mlp, struct kiln_tensor *x)
 {
-	TRY(view_rest(mlp));
+	TRY(mlp_view(mlp));
 	TRY(kiln_matmul(&mlp->h, x, mlp->w1.value));
 	TRY(kiln_add(&mlp->h, mlp->h, mlp->b1));
 	TRY(kiln_relu(&mlp->h, mlp->h));

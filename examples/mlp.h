@@ -40,6 +40,13 @@ enum kiln_status mlp_create(struct mlp *mlp, struct kiln_device *device,
 			    int64_t inputs, int64_t hidden, int64_t classes,
 			    double rate);
 
+/* The parameters by name, to and from a safetensors file. */
+enum kiln_status mlp_save(struct mlp *mlp, const char *path);
+enum kiln_status mlp_load(struct mlp *mlp, const char *path);
+
+/* Takes the views b1, w2 and b2, until mlp_forget(). */
+enum kiln_status mlp_view(struct mlp *mlp);
+
 /* Leaves the scores of the rows of x in mlp->z. */
 enum kiln_status mlp_forward(struct mlp *mlp, struct kiln_tensor *x);
 
