@@ -63,16 +63,22 @@ struct pools {
 static enum kiln_status read_pools(struct pools *pools,
 				   struct kiln_device *device)
 {
+	size_t count = POOLS_MAX, special;
 	enum kiln_status status;
 
 	memset(pools, 0, sizeof(*pools));
 	for (size_t i = 0; i < POOLS_MAX; i++)
 		pools->info[i].struct_size = sizeof(pools->info[i]);
-	pools->count = POOLS_MAX;
-	status = kiln_memory_pools(device, pools->info, &pools->count,
+	status = kiln_memory_pools(device, pools->info, &count,
 				   &pools->available);
-	if (pools->count > POOLS_MAX)
-		pools->count = POOLS_MAX;
+	if (status || !pools->available)
+		return status;
+	count = count < POOLS_MAX ? count : POOLS_MAX;
+	special = POOLS_MAX - count;
+	status = kiln_memory_special_pools(device, pools->info + count,
+					   &special, &pools->available);
+	count += special;
+	pools->count = count < POOLS_MAX ? count : POOLS_MAX;
 	return status;
 }
 

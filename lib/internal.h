@@ -32,6 +32,7 @@ extern const struct kilni_object_ops kilni_stream_kind;
 extern const struct kilni_object_ops kilni_tensor_kind;
 extern const struct kilni_object_ops kilni_view_kind;
 extern const struct kilni_object_ops kilni_file_kind;
+extern const struct kilni_object_ops kilni_buffer_kind;
 
 void kilni_object_init(struct kilni_object *object,
 		       const struct kilni_object_ops *ops);
@@ -97,6 +98,9 @@ static inline struct kilni_pools *kilni_device_pools(struct kiln_device *device)
 	return kilni_sched_pools(device->sched);
 }
 
+/* A lost device, or one whose stream of this thread has failed, has none. */
+bool kilni_has_report(struct kiln_device *device);
+
 /* Runs fn on the device of that id where it is still open; see thread.c. */
 void kilni_device_if_alive(uint64_t id,
 			   void (*fn)(struct kiln_device *device, void *arg),
@@ -122,6 +126,7 @@ struct kilni_thread {
 	struct kiln_stream *current;  /* NULL: own; else a reference */
 	struct kilni_stream *stream;  /* the slot that work goes to, or NULL */
 	unsigned persistent;          /* depth of persistent scopes */
+	unsigned persistent_floor;    /* depth that kiln_persistent_run keeps */
 };
 
 /* The entry used last. Every op asks for it, so it must not cost a call. */
@@ -174,6 +179,10 @@ struct kiln_stream {
 /* The border check of a stream: a live handle of this process. */
 enum kiln_status kilni_stream_check(const struct kiln_stream *stream,
 				    const char *fn);
+/* NULL stream: the calling thread's. Else checks that it is live and of device. */
+enum kiln_status kilni_stream_choose(const char *fn, struct kiln_device *device,
+				     struct kiln_stream *stream,
+				     struct kilni_stream **out);
 
 /* ---- storage ---- */
 

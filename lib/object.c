@@ -5,6 +5,7 @@ const struct kilni_object_ops kilni_device_kind = { "device" };
 const struct kilni_object_ops kilni_stream_kind = { "stream" };
 const struct kilni_object_ops kilni_tensor_kind = { "tensor" };
 const struct kilni_object_ops kilni_view_kind = { "view" };
+const struct kilni_object_ops kilni_buffer_kind = { "buffer" };
 
 _Static_assert(offsetof(struct kilni_object, ops) == 0, "ops at offset 0");
 _Static_assert(offsetof(struct kiln_tensor, object) == 0, "object first");

@@ -126,6 +126,29 @@ void kiln_stream_release(struct kiln_stream *stream)
 	kiln_device_release(device);
 }
 
+static enum kiln_status check_owner(const char *fn,
+				    const struct kiln_device *device,
+				    const struct kiln_stream *stream)
+{
+	KILNI_TRY(kilni_stream_check(stream, fn));
+	if (stream->device == device)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_DEVICE, 0,
+			  "%s: the stream is of %s, not of %s", fn,
+			  stream->device->selector, device->selector);
+}
+
+enum kiln_status kilni_stream_choose(const char *fn, struct kiln_device *device,
+				     struct kiln_stream *stream,
+				     struct kilni_stream **out)
+{
+	if (!stream)
+		return kilni_thread_stream(device, out);
+	KILNI_TRY(check_owner(fn, device, stream));
+	*out = stream->slot;
+	return KILN_OK;
+}
+
 enum kiln_status kiln_stream_set_current(struct kiln_device *device,
 					 struct kiln_stream *stream)
 {
@@ -133,15 +156,8 @@ enum kiln_status kiln_stream_set_current(struct kiln_device *device,
 	struct kiln_stream *old;
 
 	KILNI_CHECK_DEVICE(device, __func__);
-	if (stream) {
-		CHECK_STREAM(stream);
-		if (stream->device != device)
-			return kilni_fail(KILN_ERR_DEVICE, 0,
-					  "kiln_stream_set_current: the "
-					  "stream is of %s, not of %s",
-					  stream->device->selector,
-					  device->selector);
-	}
+	if (stream)
+		KILNI_TRY(check_owner(__func__, device, stream));
 	KILNI_TRY(kilni_thread_get(device, &thread));
 	if (stream && stream->slot == thread->own)
 		stream = NULL;

@@ -76,6 +76,11 @@ void kilni_track_init(struct kilni_track *track);
  * stream that writes it first has to wait for that.
  */
 void kilni_track_born(struct kilni_track *track, struct kilni_stream *stream);
+/*
+ * Everything queued on stream until now may use the memory. Where there is no
+ * host memory to note that in, it is waited for.
+ */
+void kilni_track_touch(struct kilni_track *track, struct kilni_stream *stream);
 /* Frees what the track holds; the uses must have been handed on. */
 void kilni_track_fini(struct kilni_track *track);
 

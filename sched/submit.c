@@ -59,6 +59,29 @@ static void add_use(struct kilni_track *track, struct kilni_stream *stream,
 	track->uses[track->count++] = (struct kilni_use){ stream, seq };
 }
 
+void kilni_track_touch(struct kilni_track *track, struct kilni_stream *stream)
+{
+	uint64_t tail = stream_tail(stream);
+	struct kilni_error_record before;
+	enum kiln_status status;
+
+	if (stream_completed(stream) >= tail)
+		return;
+	kilni_error_save(&before);
+	kilni_spin_lock(&track->lock);
+	status = make_room(track);
+	if (status == KILN_OK) {
+		__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
+		add_use(track, stream, tail);
+	}
+	kilni_spin_unlock(&track->lock);
+	if (status == KILN_OK)
+		return;
+	/* On a lost device nothing uses the memory any more. */
+	(void)!kilni_ring_wait(stream, tail);
+	kilni_error_restore(&before);
+}
+
 /* ---- what a job waits for ---- */
 
 static bool is_pending(const struct kilni_use *use,

@@ -5,7 +5,7 @@
 int main(void)
 {
 	struct kiln_device *device = NULL;
-	struct kiln_memory_usage usage = { .struct_size = sizeof(usage) };
+	struct kiln_memory_usage usage = KILN_MEMORY_USAGE_INIT;
 	struct kiln_tensor *x = KILN_TENSOR_NONE;
 	const int64_t shape[] = { 1000, 1000 };
 	bool available;

@@ -12,7 +12,7 @@ int main(void)
 	bool available;
 
 	for (size_t i = 0; i < MAX; i++)
-		infos[i].struct_size = sizeof(infos[i]);
+		infos[i] = (struct kiln_pool_info)KILN_POOL_INFO_INIT;
 	if (kiln_device_open(&device, NULL) ||
 	    kiln_memory_pools(device, infos, &count, &available)) {
 		fprintf(stderr, "%s\n", kiln_error_message());
