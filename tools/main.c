@@ -11,6 +11,7 @@ static const struct tool_command *const commands[] = {
 	&tool_bench,
 	&tool_pool,
 	&tool_inspect,
+	&tool_replay,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -25,7 +25,7 @@ struct options {
 
 /* ---- reading ---- */
 
-static void free_process(struct pool_process *process)
+void pool_free(struct pool_process *process)
 {
 	for (size_t i = 0; process->devices && i < process->info.devices; i++) {
 		free(process->devices[i].pools);
@@ -38,7 +38,7 @@ static void free_process(struct pool_process *process)
 static void free_list(struct pool_process *list, size_t count)
 {
 	for (size_t i = 0; list && i < count; i++)
-		free_process(&list[i]);
+		pool_free(&list[i]);
 	free(list);
 }
 
@@ -73,8 +73,7 @@ static int read_device(const struct kiln_view *view, size_t number,
 	return EXIT_SUCCESS;
 }
 
-/* All that the view shows; an exit status, and complains. */
-static int read_view(const struct kiln_view *view, struct pool_process *process)
+int pool_read(const struct kiln_view *view, struct pool_process *process)
 {
 	int code = EXIT_SUCCESS;
 
@@ -89,12 +88,12 @@ static int read_view(const struct kiln_view *view, struct pool_process *process)
 	for (size_t i = 0; !code && i < process->info.devices; i++)
 		code = read_device(view, i, &process->devices[i]);
 	if (code)
-		free_process(process);
+		pool_free(process);
 	return code;
 }
 
-/* Who publishes; there may be more of them by the second call. */
-static int enumerate(struct kiln_view_process **infos, size_t *count)
+/* There may be more of them by the second call. */
+int pool_enumerate(struct kiln_view_process **infos, size_t *count)
 {
 	size_t capacity;
 
@@ -122,7 +121,7 @@ static int read_list(bool whole, struct pool_process **out, size_t *count)
 {
 	struct kiln_view_process *infos;
 	struct pool_process *list;
-	int code = enumerate(&infos, count);
+	int code = pool_enumerate(&infos, count);
 
 	if (code)
 		return code;
@@ -135,7 +134,7 @@ static int read_list(bool whole, struct pool_process **out, size_t *count)
 		if (!whole || infos[i].status ||
 		    kiln_view_open(&view, infos[i].segment))
 			continue;
-		code = read_view(view, &list[i]);
+		code = pool_read(view, &list[i]);
 		kiln_view_release(view);
 		if (code)
 			break;
@@ -194,7 +193,7 @@ static int find(const char *who, struct kiln_view_process *found)
 {
 	struct kiln_view_process *infos;
 	size_t count, matches = 0;
-	int code = enumerate(&infos, &count);
+	int code = pool_enumerate(&infos, &count);
 
 	if (code)
 		return code;
@@ -214,7 +213,7 @@ static int find(const char *who, struct kiln_view_process *found)
 
 /* ---- output ---- */
 
-static struct pool_style find_style(void)
+struct pool_style pool_find_style(void)
 {
 	struct pool_style style = { .columns = 80 };
 	struct winsize size;
@@ -271,7 +270,7 @@ static int show_process(const struct options *options,
 				  options->interval > 0);
 	pool_print_process(process);
 	if (options->map) {
-		style = find_style();
+		style = pool_find_style();
 		pool_print_map(process, &style);
 	}
 	return EXIT_SUCCESS;
@@ -298,11 +297,11 @@ static int run_view(const struct options *options, struct kiln_view *view)
 	/* The process may be quicker than we are: what we have still holds. */
 	if (kiln_view_refresh(view) && kiln_error_status() != KILN_ERR_BUSY)
 		return tool_error(kiln_error_status());
-	code = read_view(view, &process);
+	code = pool_read(view, &process);
 	if (code)
 		return code;
 	code = show_process(options, &process);
-	free_process(&process);
+	pool_free(&process);
 	return code;
 }
 

@@ -47,6 +47,22 @@ const char *pool_size(char *to, uint64_t bytes);
 /* Without control characters or broken UTF-8; the caller frees it. */
 char *pool_plain(const char *text);
 
+/* All that the view shows; an exit status, and complains. */
+int pool_read(const struct kiln_view *view, struct pool_process *process);
+void pool_free(struct pool_process *process);
+/* Who publishes, for the caller to free; likewise. */
+int pool_enumerate(struct kiln_view_process **infos, size_t *count);
+
+/* ---- pool_own.c ---- */
+
+/*
+ * This process's pools as published, as soon as they show that state of the
+ * device: 0; or -1 where they are not published, without a word.
+ */
+int pool_read_own(struct kiln_device *device,
+		  const struct kiln_memory_usage *state,
+		  struct pool_process *process);
+
 /* ---- pool_text.c ---- */
 
 void pool_print_list(const struct pool_process *list, size_t count);
@@ -59,6 +75,9 @@ struct pool_style {
 	unsigned columns;
 	bool utf8, colour;
 };
+
+/* As the terminal and its locale are. */
+struct pool_style pool_find_style(void);
 
 void pool_print_map(const struct pool_process *process,
 		    const struct pool_style *style);

@@ -13,7 +13,7 @@ me=arm64
 
 packages='libhwloc-dev libhwloc15 libudev1 liburing-dev liburing2 libdrm-dev
 	libdrm2 libjansson-dev libjansson4 check libsubunit-dev libsubunit0
-	zlib1g-dev zlib1g'
+	zlib1g-dev zlib1g liblzma-dev liblzma5'
 folder=$1
 root=$folder/root
 triplet=aarch64-linux-gnu

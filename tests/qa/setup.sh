@@ -10,7 +10,8 @@
 run_packages='build-essential:cc autoconf:autoreconf automake:automake
 	libtool:libtoolize pkg-config:pkg-config zlib1g-dev:+zlib
 	libhwloc-dev:+hwloc liburing-dev:+liburing libdrm-dev:+libdrm
-	libjansson-dev:+jansson clang:clang dataset-fashion-mnist'
+	libjansson-dev:+jansson liblzma-dev:+liblzma clang:clang
+	dataset-fashion-mnist'
 check_packages='check:+check libclang-rt-14-dev mandoc:mandoc
 	man-db:lexgrog universal-ctags:ctags shellcheck:shellcheck
 	codespell:codespell valgrind:valgrind python3:python3 xz-utils:xz
