@@ -279,6 +279,11 @@ struct kilni_driver {
 	uint32_t size;            /* sizeof(struct kilni_driver) */
 	const char *name;         /* as in selectors */
 	enum kiln_device_type type;
+	/*
+	 * Kinds of device whose rules it can follow in place of its own, as
+	 * KILN_PLAN asks it to: names, NULL at the end; NULL for none.
+	 */
+	const char *const *targets;
 	const struct kilni_driver_ops *driver;
 	const struct kilni_device_ops *device;
 	const struct kilni_memory_ops *memory;

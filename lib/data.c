@@ -304,19 +304,12 @@ static enum kiln_status read_dense(struct kiln_tensor *t, void *data,
 	return hw->driver->memory->read(hw, data, t->address, bytes);
 }
 
-enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
-				  size_t bytes)
+static enum kiln_status read_tensor(struct kiln_tensor *tensor, void *data,
+				    size_t bytes)
 {
 	struct kiln_tensor *dense;
 	enum kiln_status status;
 
-	KILNI_CHECK_TENSOR(tensor, __func__);
-	if (bytes != kiln_tensor_size_bytes(tensor) || (bytes && !data))
-		return kilni_fail(KILN_ERR_INVALID, 0,
-				  "%s: data is %p, %zu bytes for a tensor of "
-				  "%zu",
-				  __func__, data, bytes,
-				  kiln_tensor_size_bytes(tensor));
 	if (!bytes)
 		return kilni_track_wait(&tensor->storage->track);
 	if (tensor->dense)
@@ -330,6 +323,23 @@ enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
 		return status;
 	}
 	return read_packed(tensor, data);
+}
+
+enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
+				  size_t bytes)
+{
+	enum kiln_status status;
+
+	KILNI_CHECK_TENSOR(tensor, __func__);
+	if (bytes != kiln_tensor_size_bytes(tensor) || (bytes && !data))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: data is %p, %zu bytes for a tensor of "
+				  "%zu",
+				  __func__, data, bytes,
+				  kiln_tensor_size_bytes(tensor));
+	status = read_tensor(tensor, data, bytes);
+	kilni_plan_wait(tensor->device);
+	return status;
 }
 
 enum kiln_status kiln_to_device(struct kiln_tensor **out,

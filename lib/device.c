@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/plan.h"
+
 /* ---- registry of open devices ---- */
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -102,11 +104,19 @@ static void close_device(struct kiln_device *device)
 {
 	const struct kilni_driver *driver = device->hw->driver;
 
+	kilni_plan_leave(device);
 	kilni_sched_destroy(device->sched);
 	driver->device->close(device->hw);
 	pthread_mutex_destroy(&device->lock);
 	device->object.ops = NULL;
 	free(device);
+}
+
+static void enter(struct kiln_device *device)
+{
+	device->id = next_id++;
+	device->next = registry;
+	registry = device;
 }
 
 static enum kiln_status open_locked(const struct kilni_place *place,
@@ -119,9 +129,35 @@ static enum kiln_status open_locked(const struct kilni_place *place,
 		return KILN_OK;
 	}
 	KILNI_TRY(create_device(place, &device));
-	device->id = next_id++;
-	device->next = registry;
-	registry = device;
+	enter(device);
+	*out = device;
+	return KILN_OK;
+}
+
+/* A device of a plan is known by the selector that the program names. */
+static enum kiln_status open_planned(const char *selector,
+				     struct kiln_device **out)
+{
+	struct kilni_place place;
+	struct kiln_device *device;
+	enum kiln_status status;
+	const char *name;
+
+	__atomic_store_n(&kilni_plan_on, 1, __ATOMIC_RELAXED);
+	KILNI_TRY(kilni_plan_choose(selector, &place, &name));
+	device = find_open(place.driver, place.index);
+	if (device) {
+		*out = kiln_device_retain(device);
+		return KILN_OK;
+	}
+	KILNI_TRY(create_device(&place, &device));
+	snprintf(device->selector, sizeof(device->selector), "%s", name);
+	status = kilni_plan_join(device);
+	if (status != KILN_OK) {
+		close_device(device);
+		return status;
+	}
+	enter(device);
 	*out = device;
 	return KILN_OK;
 }
@@ -132,6 +168,7 @@ enum kiln_status kiln_device_open(struct kiln_device **out,
 	struct kilni_place place;
 	struct kiln_device *device, *old;
 	enum kiln_status status;
+	bool planned;
 
 	if (!out)
 		return kilni_fail(KILN_ERR_INVALID, 0,
@@ -141,9 +178,14 @@ enum kiln_status kiln_device_open(struct kiln_device **out,
 	KILNI_TRY(kilni_fault_from_environment());
 	if (!selector)
 		selector = kilni_option_text(KILNI_OPT_DEVICE);
-	KILNI_TRY(kilni_selector_find(selector ? selector : "auto", &place));
+	if (!selector)
+		selector = "auto";
+	planned = kilni_option_text(KILNI_OPT_PLAN) != NULL;
+	KILNI_TRY(planned ? kilni_selector_check(selector)
+			  : kilni_selector_find(selector, &place));
 	lock_registry();
-	status = open_locked(&place, &device);
+	status = planned ? open_planned(selector, &device)
+			 : open_locked(&place, &device);
 	unlock_registry();
 	if (status != KILN_OK)
 		return status;
@@ -258,11 +300,14 @@ enum kiln_status kiln_device_flush(struct kiln_device *device)
 enum kiln_status kiln_device_sync(struct kiln_device *device)
 {
 	struct kilni_stream *stream;
+	enum kiln_status status;
 
 	KILNI_CHECK_DEVICE(device, __func__);
 	KILNI_TRY(kilni_thread_stream(device, &stream));
 	KILNI_TRY(kilni_sched_finish(device->sched));
-	return kilni_stream_finish(stream);
+	status = kilni_stream_finish(stream);
+	kilni_plan_wait(device);
+	return status;
 }
 
 enum kiln_status kiln_device_seed(struct kiln_device *device, uint64_t seed)

@@ -26,6 +26,9 @@ enum kiln_status kilni_place_look(const struct kilni_driver *driver,
 enum kiln_status kilni_selector_find(const char *selector,
 				     struct kilni_place *place);
 
+/* Whether the text is a selector, of a device that is here or not. */
+enum kiln_status kilni_selector_check(const char *selector);
+
 /* The selector that opens exactly this device. */
 void kilni_selector_print(const struct kilni_place *place, char *text,
 			  size_t size);

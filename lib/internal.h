@@ -83,6 +83,7 @@ struct kiln_device {
 	struct kilni_hw *hw;
 	struct kilni_sched *sched;
 	struct kilni_memory_limits limits;
+	struct kilni_plan_slot *plan; /* NULL where nobody asked for a report */
 	char selector[64];
 	struct kilni_hw_info info;   /* what the driver said of it */
 
@@ -207,6 +208,39 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
 				      uint64_t bytes, bool temporary);
 void kilni_storage_release(struct kilni_storage *storage);
+
+/* ---- plans: what a planned process (KILN_PLAN) reports; see plan.h ---- */
+
+extern int kilni_plan_on, kilni_plan_worked; /* atomic */
+void kilni_plan_note_memory(struct kiln_device *device, uint64_t bytes);
+void kilni_plan_note_wait(struct kiln_device *device);
+
+static inline bool kilni_is_planned(void)
+{
+	return KILNI_UNLIKELY(
+		__atomic_load_n(&kilni_plan_on, __ATOMIC_RELAXED));
+}
+
+/* Memory was asked for and had. */
+static inline void kilni_plan_memory(struct kiln_device *device, uint64_t bytes)
+{
+	if (kilni_is_planned())
+		kilni_plan_note_memory(device, bytes);
+}
+
+/* Work was submitted. */
+static inline void kilni_plan_work(void)
+{
+	if (kilni_is_planned())
+		__atomic_store_n(&kilni_plan_worked, 1, __ATOMIC_RELEASE);
+}
+
+/* The caller waited for work of the device: a step may have ended. */
+static inline void kilni_plan_wait(struct kiln_device *device)
+{
+	if (kilni_is_planned())
+		kilni_plan_note_wait(device);
+}
 
 /* ---- tensor ---- */
 

@@ -55,5 +55,6 @@ enum kiln_status kilni_job_submit(struct kilni_job *job,
 	struct kilni_stream *stream;
 
 	KILNI_TRY(kilni_thread_stream(device, &stream));
+	kilni_plan_work();
 	return kilni_submit(stream, job);
 }

@@ -96,6 +96,7 @@ static enum kiln_status create(struct kiln_buffer **out,
 		free(buffer);
 		return status;
 	}
+	kilni_plan_memory(device, bytes);
 	kilni_object_init(&buffer->object, &kilni_buffer_kind);
 	buffer->device = kiln_device_retain(device);
 	buffer->home = stream;

@@ -199,18 +199,27 @@ static enum kiln_status find_vulkan(const char *selector, const char *rest,
 	return no_device(selector, driver, "there is no such device");
 }
 
+static enum kiln_status check_api(const char *selector, size_t api,
+				  const char *rest)
+{
+	enum kiln_device_kind kind;
+	unsigned number;
+
+	if (!rest)
+		return KILN_OK;
+	return apis[api].type == KILN_DEVICE_VULKAN
+		       ? read_kind(selector, rest, &kind, &number)
+		       : read_number(selector, rest, &number);
+}
+
 static enum kiln_status find_api(const char *selector, size_t api,
 				 const char *rest, struct kilni_place *place)
 {
 	const struct kilni_driver *driver = kilni_driver_of(apis[api].type);
-	enum kiln_device_kind kind;
 	unsigned number = 0;
 
 	/* A malformed text is refused as such whatever the build. */
-	if (rest && apis[api].type == KILN_DEVICE_VULKAN)
-		KILNI_TRY(read_kind(selector, rest, &kind, &number));
-	else if (rest)
-		KILNI_TRY(read_number(selector, rest, &number));
+	KILNI_TRY(check_api(selector, api, rest));
 	if (!driver)
 		return kilni_fail(KILN_ERR_NO_DEVICE, 0,
 				  "kiln_device_open: \"%.100s\": this build "
@@ -218,6 +227,8 @@ static enum kiln_status find_api(const char *selector, size_t api,
 				  selector);
 	if (apis[api].type == KILN_DEVICE_VULKAN)
 		return find_vulkan(selector, rest, driver, place);
+	if (rest)
+		KILNI_TRY(read_number(selector, rest, &number));
 	return find_number(selector, driver, number, place);
 }
 
@@ -383,6 +394,29 @@ static enum kiln_status find_uuid(const char *selector, const char *rest,
 }
 
 /* ---- all of it ---- */
+
+enum kiln_status kilni_selector_check(const char *selector)
+{
+	size_t length = strcspn(selector, ":");
+	const char *rest = selector[length] ? selector + length + 1 : NULL;
+	struct kilni_pci pci;
+
+	if (!strcmp(selector, "auto"))
+		return KILN_OK;
+	if (rest && is_word(selector, length, "pci"))
+		return kilni_pci_parse(rest, &pci)
+			       ? KILN_OK
+			       : refuse(selector, rest, strlen(rest),
+					"no address dddd:bb:dd.f");
+	if (rest && is_word(selector, length, "uuid") && *rest)
+		return KILN_OK;
+	for (size_t i = 0; i < KILNI_COUNTOF(apis); i++)
+		if (is_word(selector, length, apis[i].name))
+			return check_api(selector, i, rest);
+	return refuse(selector, selector, length,
+		      "no device selector: auto, cpu, null, cuda, vulkan, pci:"
+		      " or uuid:");
+}
 
 enum kiln_status kilni_selector_find(const char *selector,
 				     struct kilni_place *place)

@@ -25,6 +25,7 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 		free(storage);
 		return status;
 	}
+	kilni_plan_memory(device, bytes);
 	storage->refs = 1;
 	storage->flags = 0;
 	storage->device = kiln_device_retain(device);

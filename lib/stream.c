@@ -175,8 +175,12 @@ enum kiln_status kiln_stream_flush(struct kiln_stream *stream)
 
 enum kiln_status kiln_stream_sync(struct kiln_stream *stream)
 {
+	enum kiln_status status;
+
 	CHECK_STREAM(stream);
-	return kilni_stream_finish(stream->slot);
+	status = kilni_stream_finish(stream->slot);
+	kilni_plan_wait(stream->device);
+	return status;
 }
 
 enum kiln_status kiln_stream_reset(struct kiln_stream *stream)

@@ -12,6 +12,7 @@ static const struct tool_command *const commands[] = {
 	&tool_pool,
 	&tool_inspect,
 	&tool_replay,
+	&tool_plan,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -30,7 +30,7 @@ struct tool_command {
 
 extern const struct tool_command tool_info, tool_bench, tool_pool,
 	tool_inspect;
-extern const struct tool_command tool_replay;
+extern const struct tool_command tool_replay, tool_plan;
 
 /* Options that all subcommands share. */
 struct tool_options {

@@ -246,29 +246,11 @@ static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 	}
 }
 
-static uint64_t scatter_workspace(const struct kilni_scatter_params *p)
-{
-	bool small = p->dtype == KILN_F32 || p->dtype == KILN_FLEX32 ||
-		     p->dtype == KILN_F16 || p->dtype == KILN_BF16;
-
-	return kilni_scatter_workspace(p->out_count,
-				       p->update == KILN_UPDATE_ADD, small);
-}
-
 static uint64_t program_workspace(const struct kilni_hw *hw,
 				  enum kilni_kernel kernel, const void *params)
 {
 	(void)hw;
-	switch (kernel) {
-	case KILNI_KERNEL_SCATTER:
-		return scatter_workspace(params);
-	case KILNI_KERNEL_REDUCE:
-		return kilni_cpu_reduce_workspace(params);
-	case KILNI_KERNEL_MATMUL:
-		return kilni_cpu_matmul_workspace(params);
-	default:
-		return 0;
-	}
+	return kilni_cpu_workspace(kernel, params);
 }
 
 /* ---- the driver ---- */

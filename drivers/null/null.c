@@ -7,10 +7,6 @@
 #include <string.h>
 
 #define FIRST_ADDRESS ((uint64_t)1 << 46)
-#define TOTAL_BYTES ((uint64_t)1 << 40)
-#define SLICE_ALIGNMENT 256
-#define PAGE_GRANULARITY 65536
-#define MAP_GRANULARITY ((uint64_t)2 << 20)
 
 extern const struct kilni_driver kilni_null_driver;
 
@@ -19,6 +15,11 @@ unsigned char kilni_null_fill;
 static struct kilni_null_hw *null_hw(struct kilni_hw *hw)
 {
 	return (struct kilni_null_hw *)(void *)hw;
+}
+
+static const struct kilni_null_target *target_of(const struct kilni_hw *hw)
+{
+	return ((const struct kilni_null_hw *)(const void *)hw)->target;
 }
 
 /* ---- driver table ---- */
@@ -36,24 +37,30 @@ static const char *driver_absent(void)
 static enum kiln_status driver_describe(unsigned index,
 					struct kilni_hw_info *info)
 {
+	const struct kilni_null_target *target;
+
 	(void)index;
+	KILNI_TRY(kilni_null_target_find(&target));
 	memset(info, 0, sizeof(*info));
 	snprintf(info->name, sizeof(info->name), "null device");
-	info->memory_bytes = TOTAL_BYTES;
+	info->memory_bytes = target->limits.total_bytes;
 	return KILN_OK;
 }
 
 static enum kiln_status driver_open(unsigned index, struct kilni_hw **out)
 {
+	const struct kilni_null_target *target;
 	struct kilni_null_hw *hw;
 
 	KILNI_TRY(KILNI_FAULT("open"));
+	KILNI_TRY(kilni_null_target_find(&target));
 	hw = calloc(1, sizeof(*hw));
 	if (!hw)
 		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
 				  "null: no memory for the device");
 	hw->base.driver = &kilni_null_driver;
 	hw->base.index = index;
+	hw->target = target;
 	hw->next_address = FIRST_ADDRESS;
 	pthread_mutex_init(&hw->lock, NULL);
 	pthread_cond_init(&hw->moved, NULL);
@@ -83,8 +90,7 @@ static unsigned device_dtype_usage(const struct kilni_hw *hw,
 
 static const char *device_explain(const struct kilni_hw *hw)
 {
-	(void)hw;
-	return "no compute; memory is counted, not held";
+	return target_of(hw)->explain;
 }
 
 /* ---- memory table ---- */
@@ -92,21 +98,14 @@ static const char *device_explain(const struct kilni_hw *hw)
 static void memory_limits(const struct kilni_hw *hw,
 			  struct kilni_memory_limits *limits)
 {
-	(void)hw;
-	memset(limits, 0, sizeof(*limits));
-	limits->alignment = SLICE_ALIGNMENT;
-	limits->page_granularity = PAGE_GRANULARITY;
-	limits->max_page_bytes = TOTAL_BYTES;
-	limits->total_bytes = TOTAL_BYTES;
-	limits->map_granularity = MAP_GRANULARITY;
-	limits->map_reserve_bytes = 8 * TOTAL_BYTES;
+	*limits = target_of(hw)->limits;
 }
 
 /* Takes bytes of what the device has; with the lock held. */
 static enum kiln_status take(struct kilni_null_hw *hw, const char *what,
 			     uint64_t bytes)
 {
-	uint64_t left = TOTAL_BYTES - hw->taken_bytes;
+	uint64_t left = hw->target->limits.total_bytes - hw->taken_bytes;
 
 	if (bytes > left)
 		return kilni_fail(KILN_ERR_OUT_OF_MEMORY, 0,
@@ -121,9 +120,10 @@ static enum kiln_status take(struct kilni_null_hw *hw, const char *what,
 static uint64_t next_address(struct kilni_null_hw *hw, uint64_t bytes,
 			     uint64_t align)
 {
+	uint64_t grain = hw->target->limits.page_granularity;
 	uint64_t address = kilni_align_up(hw->next_address, align);
 
-	hw->next_address = address + kilni_align_up(bytes, PAGE_GRANULARITY);
+	hw->next_address = address + kilni_align_up(bytes, grain);
 	return address;
 }
 
@@ -140,7 +140,9 @@ static enum kiln_status memory_page_alloc(struct kilni_hw *base,
 	if (status == KILN_OK)
 		status = take(hw, "page", bytes);
 	if (status == KILN_OK) {
-		page->address = next_address(hw, bytes, PAGE_GRANULARITY);
+		page->address = next_address(hw, bytes,
+					     hw->target->limits
+						     .page_granularity);
 		page->bytes = bytes;
 		page->handle = 0;
 	}
@@ -169,7 +171,8 @@ static enum kiln_status memory_map_reserve(struct kilni_hw *base,
 	hw->calls.map_reserve++;
 	status = KILNI_FAULT("map_reserve");
 	if (status == KILN_OK)
-		*address = next_address(hw, bytes, MAP_GRANULARITY);
+		*address = next_address(hw, bytes,
+					hw->target->limits.map_granularity);
 	pthread_mutex_unlock(&hw->lock);
 	return status;
 }
@@ -280,6 +283,12 @@ static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 	return (unsigned)kernel < KILNI_KERNEL_COUNT;
 }
 
+static uint64_t program_workspace(const struct kilni_hw *hw,
+				  enum kilni_kernel kernel, const void *params)
+{
+	return target_of(hw)->workspace(hw, kernel, params);
+}
+
 /* ---- the driver ---- */
 
 static const struct kilni_driver_ops driver_ops = {
@@ -313,7 +322,7 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
-	.workspace = kilni_program_stub_workspace,
+	.workspace = program_workspace,
 };
 
 const struct kilni_driver kilni_null_driver = {
@@ -321,6 +330,7 @@ const struct kilni_driver kilni_null_driver = {
 	.size = sizeof(struct kilni_driver),
 	.name = "null",
 	.type = KILN_DEVICE_NULL,
+	.targets = kilni_null_targets,
 	.driver = &driver_ops,
 	.device = &device_ops,
 	.memory = &kilni_null_memory_ops,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "drivers/driver.h"
+#include "drivers/null/target.h"
 
 /*
  * The null driver: memory is counted, not held; kernels do nothing. It is the
@@ -21,6 +22,7 @@ struct kilni_null_calls {
 
 struct kilni_null_hw {
 	struct kilni_hw base;
+	const struct kilni_null_target *target; /* whose rules it follows */
 	pthread_mutex_t lock;  /* of what follows and of all queues' fields */
 	pthread_cond_t moved;  /* a queue has completed an entry or is idle */
 	uint64_t next_address;

@@ -45,7 +45,9 @@ enum kiln_device_kind {
  *
  * "auto" prefers a real GPU and falls back to the CPU, never to a GPU in
  * software. A selector that names an API never falls back to another. "auto"
- * on the CPU where only a permission keeps a card away logs one warning.
+ * on the CPU where only a permission keeps a card away logs one warning. Where
+ * KILN_PLAN is set, any selector gives a device that computes nothing; see
+ * kiln-plan(1).
  *
  * KILN_ERR_SELECTOR: the text is not a selector, the message names the part
  * that is wrong; or more than one device's UUID begins so.

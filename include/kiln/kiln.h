@@ -12,6 +12,7 @@
 #include <kiln/memory.h>
 #include <kiln/ops.h>
 #include <kiln/physical.h>
+#include <kiln/plan.h>
 #include <kiln/pool.h>
 #include <kiln/safetensors.h>
 #include <kiln/status.h>

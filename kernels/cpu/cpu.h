@@ -80,6 +80,8 @@ extern const struct kilni_cpu_kernels *const
  */
 uint64_t kilni_cpu_reduce_workspace(const struct kilni_reduce_params *p);
 uint64_t kilni_cpu_matmul_workspace(const struct kilni_matmul_params *p);
+/* That of any kernel, params being of its kind. */
+uint64_t kilni_cpu_workspace(enum kilni_kernel kernel, const void *params);
 
 /* Notes an index out of range; called by kernels, from any thread. */
 void kilni_report_index(uint64_t report, uint64_t position, int64_t value,

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/null/target.h"
+
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+#define TIB ((uint64_t)1 << 40)
+
+static uint64_t cpu_workspace(const struct kilni_hw *hw,
+			      enum kilni_kernel kernel, const void *params)
+{
+	(void)hw;
+	return kilni_cpu_workspace(kernel, params);
+}
+
+/*
+ * The table: name, workspace, what a device of it says of itself, then the
+ * rules: alignment, pages, largest page, all memory, whether the host sees it,
+ * mapping, most addresses to reserve. The first row is the null device's own.
+ */
+#define TARGETS(X)                                                             \
+	X(null, kilni_program_stub_workspace,                                  \
+	  "no compute; memory is counted, not held", 256, 64 * KIB, TIB, TIB,  \
+	  false, 2 * MIB, 8 * TIB)                                             \
+	X(cpu, cpu_workspace,                                                  \
+	  "plan of a CPU: no compute; memory is counted, not held", 64,        \
+	  4 * KIB, TIB, TIB, false, 2 * MIB, 8 * TIB)                          \
+	X(cuda, kilni_program_stub_workspace,                                  \
+	  "plan of a CUDA device: no compute; memory is counted, not held",    \
+	  256, 64 * KIB, TIB, TIB, false, 2 * MIB, 2 * TIB)                    \
+	X(vulkan, kilni_program_stub_workspace,                                \
+	  "plan of a Vulkan device: no compute; memory is counted, not held",  \
+	  256, 64 * KIB, 4 * GIB - 2 * MIB, TIB, false, 0, 0)
+
+#define TARGET_ROW(name, workspace, explain, ...)                              \
+	{ #name, { __VA_ARGS__ }, workspace, explain },
+static const struct kilni_null_target targets[] = { TARGETS(TARGET_ROW) };
+
+#define TARGET_NAME(name, ...) #name,
+const char *const kilni_null_targets[] = { TARGETS(TARGET_NAME) NULL };
+
+enum kiln_status
+kilni_null_target_find(const struct kilni_null_target **out)
+{
+	const char *name = kilni_option_text(KILNI_OPT_PLAN);
+
+	*out = &targets[0];
+	if (!name)
+		return KILN_OK;
+	for (size_t i = 0; i < KILNI_COUNTOF(targets); i++)
+		if (!strcmp(targets[i].name, name)) {
+			*out = &targets[i];
+			return KILN_OK;
+		}
+	return kilni_fail(KILN_ERR_OPTION, 0, "KILN_PLAN: \"%.40s\" is no "
+			  "target", name);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program to be planned. Each of its words is done in turn:
+ *   open SELECTOR   opens a device for what follows
+ *   keep BYTES      takes memory and keeps it
+ *   flash BYTES     takes memory and gives it back
+ *   steps N         N times: a little work, then a wait; 0: for ever
+ *   stubborn        ignores the request to end
+ *   print TEXT      on standard output
+ *   wait            for ever
+ *   fork            goes on in a child, whose end is waited for
+ *   die             by a signal
+ *   status N        exits
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <kiln/kiln.h>
+
+static struct kiln_device *device;
+
+static void check(enum kiln_status status)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "planned: %s\n", kiln_error_message());
+	exit(3);
+}
+
+static void make_step(void)
+{
+	const int64_t shape[] = { 250 };
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+	struct timespec little = { 0, 1000000 };
+
+	check(kiln_zeros(&x, device, KILN_F32, 1, shape));
+	check(kiln_device_sync(device));
+	kiln_tensor_release(x);
+	nanosleep(&little, NULL);
+}
+
+static void make_steps(const char *text)
+{
+	unsigned long count = strtoul(text, NULL, 10);
+
+	for (unsigned long i = 0; !count || i < count; i++)
+		make_step();
+}
+
+static void take(const char *text, bool keep)
+{
+	struct kiln_buffer *buffer = NULL;
+
+	check(kiln_buffer_create(&buffer, device, NULL,
+				 strtoull(text, NULL, 10)));
+	if (!keep)
+		kiln_buffer_release(buffer);
+}
+
+static void go_on_in_child(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		return;
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		exit(4);
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+}
+
+/* A word with a value; false: it is none. */
+static bool do_with(const char *word, const char *value)
+{
+	if (!strcmp(word, "open"))
+		check(kiln_device_open(&device, value));
+	else if (!strcmp(word, "keep"))
+		take(value, true);
+	else if (!strcmp(word, "flash"))
+		take(value, false);
+	else if (!strcmp(word, "steps"))
+		make_steps(value);
+	else if (!strcmp(word, "print"))
+		puts(value), fflush(stdout);
+	else if (!strcmp(word, "status"))
+		exit(atoi(value));
+	else
+		return false;
+	return true;
+}
+
+static void do_alone(const char *word)
+{
+	if (!strcmp(word, "stubborn"))
+		signal(SIGTERM, SIG_IGN);
+	else if (!strcmp(word, "fork"))
+		go_on_in_child();
+	else if (!strcmp(word, "die"))
+		raise(SIGKILL);
+	else if (!strcmp(word, "wait"))
+		for (;;)
+			pause();
+	else
+		exit(6);
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (i + 1 < argc && do_with(argv[i], argv[i + 1]))
+			i++;
+		else
+			do_alone(argv[i]);
+	}
+	return EXIT_SUCCESS;
+}
