@@ -3,29 +3,30 @@
 
 #include <stdlib.h>
 
-/* Most that one bin keeps, in blocks and in bytes. */
-#define BIN_BLOCKS 256
-#define BIN_BYTES (UINT64_C(256) << 10)
+#define SLAB_BLOCKS 127
 
-#define SLAB_BLOCKS 126
+/* A block's record is two cache lines, and starts on one. */
+_Static_assert(sizeof(struct kilni_block) == 128, "size of a block's record");
 
 struct kilni_slab {
-	struct kilni_slab *next;
 	struct kilni_block block[SLAB_BLOCKS];
+	struct kilni_slab *next;
 };
 
 /* ---- metadata ---- */
 
 static bool add_slab(struct kilni_pools *pools)
 {
-	struct kilni_slab *slab = malloc(sizeof(*slab));
+	size_t bytes = kilni_align_up(sizeof(struct kilni_slab), 64);
+	struct kilni_slab *slab = aligned_alloc(64, bytes);
 	unsigned i;
 
 	if (!slab)
 		return false;
 	slab->next = pools->slabs;
 	pools->slabs = slab;
-	for (i = 0; i < SLAB_BLOCKS; i++) {
+	/* So that they are taken in order of their addresses. */
+	for (i = SLAB_BLOCKS; i-- > 0;) {
 		struct kilni_block *block = &slab->block[i];
 
 		block->uses = block->near;
@@ -139,7 +140,7 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 		remove_free(block);
 	else if (!kilni_block_split(pools, block, size))
 		return false;
-	block->state = KILNI_BLOCK_LIVE;
+	kilni_block_set(block, KILNI_BLOCK_LIVE);
 	if (!block->page->used++)
 		kilni_idle_remove(pools, block->page);
 	return true;
@@ -210,7 +211,7 @@ void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_page_record *page = block->page;
 
-	block->state = KILNI_BLOCK_FREE;
+	kilni_block_set(block, KILNI_BLOCK_FREE);
 	page->used--;
 	if (page == &pools->range.page)
 		kilni_range_touch(pools, block);
@@ -223,131 +224,4 @@ void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block)
 	}
 	if (!page->used)
 		kilni_idle_push(pools, page);
-}
-
-/* ---- bins and hot slots ---- */
-
-static struct kilni_bin *bin_of(struct kilni_pools *pools,
-				const struct kilni_block *block)
-{
-	return &pools->bins[block->size >> pools->unit_shift];
-}
-
-static bool push_bin(struct kilni_pools *pools, struct kilni_block *block)
-{
-	struct kilni_bin *bin;
-	size_t index;
-
-	if (block->size > pools->bin_limit)
-		return false;
-	bin = bin_of(pools, block);
-	if (bin->count >= BIN_BLOCKS || bin->count * block->size >= BIN_BYTES)
-		return false;
-	if (!bin->head) {
-		index = (size_t)(bin - pools->bins);
-		pools->binned[index / 64] |= UINT64_C(1) << (index % 64);
-	}
-	block->state = KILNI_BLOCK_BINNED;
-	block->left = bin->head;
-	bin->head = block;
-	bin->count++;
-	return true;
-}
-
-void kilni_block_keep(struct kilni_pools *pools, struct kilni_block *block)
-{
-	struct kilni_pool *pool = block->page->pool;
-
-	if (pool == pools->pool) {
-		if (!push_bin(pools, block))
-			kilni_block_release(pools, block);
-		return;
-	}
-	kilni_pool_cool(pools, pool);
-	block->state = KILNI_BLOCK_BINNED;
-	pool->hot = block;
-}
-
-/* Cuts a bin down to its latest count blocks. */
-static void shorten(struct kilni_pools *pools, struct kilni_bin *bin,
-		    uint32_t count)
-{
-	struct kilni_block **link = &bin->head, *block;
-	uint32_t i;
-
-	for (i = 0; i < count; i++)
-		link = &(*link)->left;
-	block = *link;
-	*link = NULL;
-	while (block) {
-		struct kilni_block *next = block->left;
-
-		kilni_block_release(pools, block);
-		block = next;
-	}
-	bin->count = count;
-}
-
-/* Shortens all bins: to nothing, or by what was not needed. */
-static void shorten_all(struct kilni_pools *pools, bool to_nothing)
-{
-	size_t i;
-
-	for (i = 0; i < pools->bin_words; i++) {
-		uint64_t left = pools->binned[i];
-
-		while (left) {
-			unsigned bit = (unsigned)__builtin_ctzll(left);
-			struct kilni_bin *bin = &pools->bins[i * 64 + bit];
-			uint32_t low = to_nothing ? bin->count : bin->low;
-
-			left &= left - 1;
-			if (low)
-				shorten(pools, bin, bin->count - low);
-			bin->low = bin->count;
-			if (!bin->head)
-				pools->binned[i] &= ~(UINT64_C(1) << bit);
-		}
-	}
-}
-
-bool kilni_pool_cool(struct kilni_pools *pools, struct kilni_pool *pool)
-{
-	struct kilni_block *block = pool->hot;
-
-	if (!block)
-		return false;
-	pool->hot = NULL;
-	kilni_block_release(pools, block);
-	return true;
-}
-
-bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool)
-{
-	bool some = kilni_pool_cool(pools, pool);
-	size_t i;
-
-	if (pool != pools->pool)
-		return some;
-	for (i = 0; i < pools->bin_words; i++)
-		some |= pools->binned[i] != 0;
-	shorten_all(pools, true);
-	return some;
-}
-
-void kilni_pools_flush(struct kilni_pools *pools)
-{
-	unsigned i;
-
-	for (i = 0; i < kilni_pool_count(pools); i++)
-		kilni_pool_flush(pools, &pools->pool[i]);
-}
-
-void kilni_bins_age(struct kilni_pools *pools)
-{
-	unsigned i;
-
-	for (i = 1; i < kilni_pool_count(pools); i++)
-		kilni_pool_cool(pools, &pools->pool[i]);
-	shorten_all(pools, false);
 }

@@ -151,8 +151,11 @@ struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 	struct kilni_pool *pool = request->pool;
 	struct kilni_block *block;
 
-	kilni_pool_cool(pools, pool);
+	if (request->size > KILNI_BINNED_MOST)
+		kilni_pool_flush(pools, pool);
 	block = fit_pool(pools, request, pool, false);
+	if (!block && kilni_pool_flush(pools, pool))
+		block = fit_pool(pools, request, pool, false);
 	if (!block && pool->reserved_bytes - pool->used_bytes >=
 			      worth_an_event(pools, request))
 		block = fit_pool(pools, request, pool, true);
@@ -205,7 +208,8 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 		return attempt_mapped(pools, request);
 
 	request->spare = kilni_page_exceeds(pools, request);
-	kilni_pool_cool(pools, pool);
+	if (request->size > KILNI_BINNED_MOST)
+		kilni_pool_flush(pools, pool);
 	block = fit_pool(pools, request, pool, false);
 	if (!block && kilni_pool_flush(pools, pool))
 		block = fit_pool(pools, request, pool, false);

@@ -31,6 +31,9 @@
 /* A cached exclusive page is reused for requests down to 4/5 of it. */
 #define KILNI_EXCLUSIVE_SLACK(size) ((size) / 4)
 
+/* Larger blocks are merged sooner: a better fit is worth more than speed. */
+#define KILNI_BINNED_MOST (UINT64_C(1) << 20)
+
 /* Allocations between two rounds of housekeeping (kilni_pools_tick). */
 #define KILNI_TICK 128
 /* Allocations for which a page stays unused before it counts as idle. */
@@ -42,7 +45,7 @@
 
 enum kilni_block_state {
 	KILNI_BLOCK_LIVE,
-	KILNI_BLOCK_BINNED,        /* in a bin or in a pool's hot slot */
+	KILNI_BLOCK_BINNED,        /* in a magazine */
 	KILNI_BLOCK_PAGE,          /* range: a page of another pool lies there */
 	KILNI_BLOCK_HOLE,          /* range: addresses without memory */
 	KILNI_BLOCK_FREE,          /* in the pool's tree */
@@ -51,12 +54,11 @@ enum kilni_block_state {
 
 #define KILNI_USES_INLINE 2
 
+/* What the fast path touches comes first and fills one cache line. */
 struct kilni_block {
 	uint64_t address;
 	uint64_t size;             /* rounded up to the alignment */
 	uint64_t bytes;            /* as requested; live blocks only */
-	struct kilni_page_record *page;
-	struct kilni_block *left;  /* tree; next in a bin or spare list */
 	/*
 	 * The stream on which all uses have come to lie in order, so that it
 	 * may have the block without an event; the block itself: none.
@@ -65,12 +67,16 @@ struct kilni_block {
 	/* What has to complete first, at most one point per stream. A live
 	 * block still carries those of its earlier owners. */
 	struct kilni_use *uses;
-	uint32_t count, capacity;
+	uint16_t count, capacity;
+	uint16_t home;             /* live: index of the cache it counts in */
+	uint8_t pool;              /* live or binned: index of the pool */
+	uint8_t state;             /* enum kilni_block_state, see below */
 	struct kilni_use near[KILNI_USES_INLINE];
-	struct kilni_block *right;
+	struct kilni_page_record *page;
+	struct kilni_block *left, *right;   /* tree; left: spare list */
 	struct kilni_block *before, *after; /* neighbours in the page */
 	uint32_t priority;
-	uint8_t state;             /* enum kilni_block_state */
+	uint32_t unused;
 };
 
 struct kilni_page_record {
@@ -93,13 +99,13 @@ struct kilni_pool {
 	struct kilni_page_record *pages;
 	struct kilni_block *tree;  /* free blocks */
 	struct kilni_block *tails; /* persistent: what was never carved */
-	struct kilni_block *hot;   /* the block that was freed last */
 	uint64_t page_count, peak_pages;
 	uint64_t odd_pages;        /* whose size is not page_bytes */
+	uint64_t reserved_bytes;
+	/* Sums over the caches when they were last gathered. */
 	uint64_t allocations;
 	uint64_t live_bytes;       /* requested */
 	uint64_t used_bytes;       /* requested and padding */
-	uint64_t reserved_bytes;
 	uint64_t largest_request;
 };
 
@@ -131,18 +137,76 @@ struct kilni_mapped {
 	uint64_t returned;         /* bytes given back unasked, lately */
 };
 
-/*
- * Small blocks of one size, latest first. low is the least count since the
- * last tick: that many were not needed and are merged at the next one.
- */
-struct kilni_bin {
-	struct kilni_block *head;
-	uint32_t count, low;
-};
-
 enum {
 	KILNI_POOLS_MAX = KILNI_RUNGS_MAX + 2,
-	KILNI_RETURNED = 8
+	KILNI_RETURNED = 8,
+	KILNI_CACHES_MAX = 64,
+	KILNI_CLASSES = 128,
+	KILNI_MAGAZINE = 62,
+	KILNI_BINS = 64
+};
+
+/* A stack of free blocks of one size, all of them behind one stream. */
+struct kilni_magazine {
+	struct kilni_magazine *next;
+	uint64_t count;
+	struct kilni_block *block[KILNI_MAGAZINE];
+};
+
+/* Full magazines of one size behind one stream, latest first. */
+struct kilni_bin {
+	struct kilni_bin *next;    /* in its bucket */
+	uint64_t size;
+	void *stream;
+	struct kilni_cache *cache; /* the stream's */
+	uint8_t pool;              /* where such requests are routed */
+	struct kilni_magazine *first;
+	uint64_t count;            /* magazines */
+	uint64_t low;              /* the least since the last ageing */
+	uint64_t until;            /* the cache's clock at the next one */
+	uint64_t deadline;         /* the pools' clock; unless it is used */
+};
+
+/* What a stream has freed of one size; see cache.c. */
+struct kilni_class {
+	uint64_t size;             /* 0: none */
+	void *stream;
+	struct kilni_magazine *loaded;
+	struct kilni_magazine *previous; /* full, empty or NULL */
+	uint32_t limit;            /* blocks in a full magazine */
+	uint8_t pool;              /* where such requests are routed */
+	uint8_t unwanted;          /* ageings since it served a request */
+} __attribute__((aligned(64)));
+
+/* What lives of a pool's blocks that a cache accounts for. */
+struct kilni_account {
+	uint64_t allocations, live_bytes, used_bytes, largest_request;
+};
+
+/*
+ * A stream's own way past the pools' lock: free blocks and the accounting of
+ * what was taken on that stream, under a lock of their own, which may be taken
+ * with the pools' lock held and never the other way round.
+ */
+struct kilni_cache {
+	int lock;
+	uint32_t index;            /* in pools->cache */
+	uint64_t clock;            /* allocations that the pools' clock has */
+	uint64_t recent;           /* those since */
+	uint64_t live_bytes;
+	uint64_t peak_live;        /* since the caches were last gathered */
+	uint64_t aged;             /* the clock at the last ageing */
+	bool idle;                 /* took no slow path in this window */
+	uint64_t occupied[KILNI_CLASSES / 64]; /* bit map of the classes */
+	struct kilni_account account[KILNI_POOLS_MAX];
+	struct kilni_class class[KILNI_CLASSES];
+} __attribute__((aligned(64)));
+
+/* From a stream to its cache; entries are added and never go. */
+#define KILNI_STREAM_SLOTS 2048
+struct kilni_stream_slot {
+	void *stream;              /* atomic */
+	struct kilni_cache *cache;
 };
 
 struct kilni_pools {
@@ -156,12 +220,16 @@ struct kilni_pools {
 	uint64_t page_bytes;       /* of the ladder's top */
 	uint64_t cap_bytes;
 	char mapping[160];         /* mapped, or why not */
-	unsigned unit_shift;
 
 	uint64_t clock;            /* allocations so far */
 	uint64_t next_tick;
-	uint64_t live_bytes;
-	uint64_t window_peak;      /* of live_bytes, in this window */
+	uint64_t live_bytes;       /* when the caches were last gathered */
+	/*
+	 * The most live bytes in this window: exact where one stream allocates
+	 * at a time. Else at most what there would have been if all streams
+	 * had reached their peak between two gatherings at the same moment.
+	 */
+	uint64_t window_peak;
 
 	/* The ladder in routing order, then exclusive, then persistent. */
 	unsigned ladder;
@@ -169,11 +237,13 @@ struct kilni_pools {
 	struct kilni_pool *shared; /* that has pages of any size, or NULL */
 	struct kilni_mapped range;
 
-	/* By size in units, for slices of the first pool. */
-	struct kilni_bin *bins;
-	uint64_t bin_limit;        /* largest binned size */
-	uint64_t *binned;          /* bit map of bins that hold blocks */
-	size_t bin_words;
+	/* The first cache is for streams that could not have their own. */
+	struct kilni_cache *cache[KILNI_CACHES_MAX];
+	unsigned caches;
+	unsigned streams_seen;
+	struct kilni_stream_slot *slots;
+	struct kilni_bin *bin[KILNI_BINS];
+	struct kilni_magazine *spare_magazines;
 
 	struct kilni_page_record *idle_first, *idle_last;
 	uint64_t reserved_bytes;
@@ -237,6 +307,13 @@ static inline uint64_t kilni_peak(const struct kilni_pools *pools,
 	return peak > sum ? peak : sum;
 }
 
+/* Whether slices of that pool go through caches and bins. */
+static inline bool kilni_pool_is_kept(const struct kilni_pools *pools,
+				      unsigned index)
+{
+	return index <= pools->ladder;
+}
+
 /* What the cap leaves for further pages. */
 static inline uint64_t kilni_room(const struct kilni_pools *pools)
 {
@@ -257,9 +334,24 @@ static inline bool kilni_in_range(const struct kilni_pools *pools,
 	return block->page == &pools->range.page;
 }
 
+/*
+ * Between live and binned a block goes under its cache's lock, else under the
+ * pools': so whether it is one of the two can always be asked.
+ */
+static inline void kilni_block_set(struct kilni_block *block,
+				   enum kilni_block_state state)
+{
+	__atomic_store_n(&block->state, (uint8_t)state, __ATOMIC_RELAXED);
+}
+
+static inline unsigned kilni_block_state(const struct kilni_block *block)
+{
+	return __atomic_load_n(&block->state, __ATOMIC_RELAXED);
+}
+
 static inline bool kilni_block_is_free(const struct kilni_block *block)
 {
-	return block->state >= KILNI_BLOCK_FREE;
+	return kilni_block_state(block) >= KILNI_BLOCK_FREE;
 }
 
 /* ---- tree.c: free blocks by size, then address ---- */
@@ -293,7 +385,7 @@ bool kilni_uses_ready(struct kilni_pools *pools, struct kilni_block *block,
 enum kiln_status kilni_uses_order(struct kilni_pools *pools,
 				  struct kilni_block *block, void *stream);
 
-/* ---- block.c: carving, merging, bins ---- */
+/* ---- block.c: carving, merging ---- */
 
 /* Metadata from the slabs; NULL: no host memory. */
 struct kilni_block *kilni_block_new(struct kilni_pools *pools);
@@ -306,14 +398,58 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 		       uint64_t size);
 /* Makes a live or binned block free and merges it with its neighbours. */
 void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block);
-/* Keeps a block that was live for the next request of its size. */
-void kilni_block_keep(struct kilni_pools *pools, struct kilni_block *block);
-/* Makes free what the hot slot of a pool holds; true: it held a block. */
-bool kilni_pool_cool(struct kilni_pools *pools, struct kilni_pool *pool);
-/* Makes free what bins and hot slot of a pool hold; true: there was some. */
+
+/* ---- cache.c: what streams keep for themselves (fast.h: the fast path) ---- */
+
+/* The first cache. KILN_ERR_NO_MEMORY. */
+enum kiln_status kilni_caches_create(struct kilni_pools *pools);
+void kilni_caches_destroy(struct kilni_pools *pools);
+/* The stream's cache, made where there is room for one. */
+struct kilni_cache *kilni_cache_get(struct kilni_pools *pools, void *stream);
+/* A block of this size from the stream's cache or the bins, live; or NULL. */
+struct kilni_block *kilni_cache_refill(struct kilni_pools *pools,
+				       struct kilni_cache *cache, void *stream,
+				       uint64_t size);
+/* Keeps a block that was live for the next request of its size on the stream
+ * that it comes behind, or makes it free. */
+void kilni_cache_keep(struct kilni_pools *pools, struct kilni_block *block);
+/* Tells the clock of the cache's allocations; frees what it has no need of. */
+void kilni_cache_age(struct kilni_pools *pools, struct kilni_cache *cache);
+/* Frees what streams keep that have not allocated since the last call. */
+void kilni_caches_idle(struct kilni_pools *pools);
+/* All of them, so that nothing moves. */
+void kilni_caches_lock(struct kilni_pools *pools);
+void kilni_caches_unlock(struct kilni_pools *pools);
+/* Brings the pools' sums up to date; all caches are locked. */
+void kilni_caches_sum(struct kilni_pools *pools);
+/* The same; none is. */
+void kilni_caches_gather(struct kilni_pools *pools);
+/* Nothing is live, and the pools become others. */
+void kilni_caches_forget(struct kilni_pools *pools);
+/* Makes free what caches and bins keep for a pool; true: there was some. */
 bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool);
+/* The same for all pools; the sums are up to date then. */
 void kilni_pools_flush(struct kilni_pools *pools);
-/* Makes free what the bins did not need since the last call. */
+
+/* ---- bins.c: full magazines ---- */
+
+void kilni_magazine_drop(struct kilni_pools *pools,
+			 struct kilni_magazine *magazine);
+/* An empty one; NULL: no host memory. */
+struct kilni_magazine *kilni_magazine_new(struct kilni_pools *pools);
+/* Makes its blocks free; it is empty then. */
+void kilni_magazine_release(struct kilni_pools *pools,
+			    struct kilni_magazine *magazine);
+/* Takes over a full magazine of a class of the cache. */
+void kilni_bin_put(struct kilni_pools *pools, struct kilni_cache *cache,
+		   const struct kilni_class *class,
+		   struct kilni_magazine *magazine);
+/* A full one whose blocks the stream may use at once, or NULL. */
+struct kilni_magazine *kilni_bin_take(struct kilni_pools *pools, void *stream,
+				      uint64_t size);
+/* Makes free what the bins keep for a pool; NULL: for all. */
+bool kilni_bins_flush(struct kilni_pools *pools, const struct kilni_pool *pool);
+/* Makes free what the bins did not need for a while. */
 void kilni_bins_age(struct kilni_pools *pools);
 
 /* Splits a free block in two; both keep its uses, and the first is in no tree

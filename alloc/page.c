@@ -241,6 +241,7 @@ static void return_surplus(struct kilni_pools *pools, uint64_t limit,
 
 static void next_window(struct kilni_pools *pools)
 {
+	kilni_caches_idle(pools);
 	pools->peak_live = kilni_max_u64(pools->peak_live, pools->window_peak);
 	pools->last_peak = pools->window_peak;
 	pools->window_peak = pools->live_bytes;

@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/internal.h"
+#include "alloc/fast.h"
 #include "alloc/poison.h"
 #include "alloc/publish.h"
-
-/* Blocks of a bin looked at for one that needs no event. */
-#define BIN_SCAN 8
 
 /* Slices start on cache lines of their own, whatever the driver needs. */
 #define LEAST_UNIT 64
@@ -117,7 +114,6 @@ static enum kiln_status configure(struct kilni_pools *pools,
 
 	KILNI_TRY(check_limits(limits));
 	pools->unit = kilni_max_u64(limits->alignment, LEAST_UNIT);
-	pools->unit_shift = (unsigned)__builtin_ctzll(pools->unit);
 	pools->granularity = kilni_max_u64(limits->page_granularity,
 					   pools->unit);
 	pools->max_page = limits->max_page_bytes ? limits->max_page_bytes
@@ -149,28 +145,12 @@ static enum kiln_status configure(struct kilni_pools *pools,
 	return KILN_OK;
 }
 
-static enum kiln_status make_bins(struct kilni_pools *pools)
-{
-	size_t count;
-
-	pools->bin_limit = kilni_min_u64(pools->pool[0].slice_bytes,
-					 KILNI_SMALL_SLICE);
-	count = (size_t)(pools->bin_limit >> pools->unit_shift) + 1;
-	pools->bin_words = (count + 63) / 64;
-	pools->bins = calloc(64 * pools->bin_words, sizeof(*pools->bins));
-	pools->binned = calloc(pools->bin_words, sizeof(*pools->binned));
-	if (!pools->bins || !pools->binned)
-		return kilni_fail(KILN_ERR_NO_MEMORY, 0, "pools: bins");
-	return KILN_OK;
-}
-
 static void destroy(struct kilni_pools *pools)
 {
 	kilni_range_close(pools);
 	pthread_mutex_destroy(&pools->lock);
 	kilni_slabs_free(pools);
-	free(pools->binned);
-	free(pools->bins);
+	kilni_caches_destroy(pools);
 	free(pools);
 }
 
@@ -191,11 +171,12 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	pools->next_tick = KILNI_TICK;
 	pools->idle_limit = KILNI_IDLE_LIMIT;
 	pools->window_end = KILNI_IDLE_LIMIT;
+	pools->zero.behind = &pools->zero;
 	hw->driver->memory->limits(hw, &pools->limits);
 	status = configure(pools, config);
 	if (status == KILN_OK) {
 		build(pools, config);
-		status = make_bins(pools);
+		status = kilni_caches_create(pools);
 	}
 	if (status != KILN_OK) {
 		destroy(pools);
@@ -207,18 +188,14 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 
 /* Without live slices and pages: the pools as they were made, but for what
  * has been counted so far. */
-static enum kiln_status rebuild(struct kilni_pools *pools,
-				const struct kilni_pools_config *config)
+static void rebuild(struct kilni_pools *pools,
+		    const struct kilni_pools_config *config)
 {
-	free(pools->bins);
-	free(pools->binned);
-	pools->bins = NULL;
-	pools->binned = NULL;
 	kilni_range_close(pools);
 	memset(pools->pool, 0, sizeof(pools->pool));
 	pools->shared = NULL;
+	kilni_caches_forget(pools);
 	build(pools, config);
-	return make_bins(pools);
 }
 
 static uint64_t live_slices(const struct kilni_pools *pools)
@@ -234,13 +211,14 @@ static uint64_t live_slices(const struct kilni_pools *pools)
 /* Gives everything back; what cannot be is the reason of a refusal. */
 static enum kiln_status empty(struct kilni_pools *pools)
 {
+	/* From here on nobody takes from a cache. */
+	kilni_pools_flush(pools);
 	if (live_slices(pools))
 		return kilni_fail(KILN_ERR_BUSY, 0,
 				  "pools: a new layout, but %llu slices of "
 				  "%llu bytes are live",
 				  (unsigned long long)live_slices(pools),
 				  (unsigned long long)pools->live_bytes);
-	kilni_pools_flush(pools);
 	kilni_pages_return(pools, 0);
 	if (pools->reserved_bytes)
 		return kilni_fail(KILN_ERR_BUSY, 0,
@@ -263,7 +241,7 @@ enum kiln_status kilni_pools_set_layout(struct kilni_pools *pools,
 	if (status == KILN_OK)
 		status = empty(pools);
 	if (status == KILN_OK) {
-		status = rebuild(pools, config);
+		rebuild(pools, config);
 	} else {
 		pools->page_bytes = page_bytes;
 		pools->cap_bytes = cap_bytes;
@@ -294,93 +272,40 @@ static struct kilni_pool *route(struct kilni_pools *pools, uint64_t size,
 	return kilni_exclusive(pools);
 }
 
-/* Unlinks the block that *link points to from its bin. */
-static struct kilni_block *pop(struct kilni_bin *bin, struct kilni_block **link)
+/* A block is the caller's; the lock of the cache is held. */
+static inline void hand_out(const struct kilni_pools *pools,
+			    struct kilni_cache *cache,
+			    struct kilni_block *block, uint64_t bytes,
+			    struct kilni_slice *out)
 {
-	struct kilni_block *block = *link;
-
-	*link = block->left;
-	bin->count--;
-	if (bin->count < bin->low)
-		bin->low = bin->count;
-	return block;
-}
-
-static struct kilni_block *take_binned(struct kilni_pools *pools, void *stream,
-				       uint64_t size)
-{
-	size_t index = (size_t)(size >> pools->unit_shift);
-	struct kilni_bin *bin = &pools->bins[index];
-	struct kilni_block **link = &bin->head, *block = NULL;
-	unsigned i;
-
-	for (i = 0; *link && i < BIN_SCAN; i++) {
-		if (kilni_uses_ready(pools, *link, stream)) {
-			block = pop(bin, link);
-			break;
-		}
-		link = &(*link)->left;
-	}
-	if (block && !bin->head)
-		pools->binned[index / 64] &= ~(UINT64_C(1) << (index % 64));
-	return block;
-}
-
-static struct kilni_block *take_hot(struct kilni_pools *pools,
-				    struct kilni_pool *pool, void *stream,
-				    uint64_t size)
-{
-	struct kilni_block *block = pool->hot;
-	uint64_t slack = 0;
-
-	if (!block)
-		return NULL;
-	if (pool->kind == KILN_POOL_EXCLUSIVE)
-		slack = KILNI_EXCLUSIVE_SLACK(size);
-	if (block->size < size || block->size - size > slack ||
-	    !kilni_uses_ready(pools, block, stream))
-		return NULL;
-	pool->hot = NULL;
-	return block;
-}
-
-/* The block of this size that was freed last, if it needs no event. */
-static struct kilni_block *take_kept(struct kilni_pools *pools,
-				     struct kilni_pool *pool, void *stream,
-				     uint64_t size)
-{
-	struct kilni_block *block;
-
-	if (pool == pools->pool && size <= pools->bin_limit)
-		block = take_binned(pools, stream, size);
-	else
-		block = take_hot(pools, pool, stream, size);
-	if (!block)
-		return NULL;
-	block->behind = stream;
-	block->state = KILNI_BLOCK_LIVE;
-	return block;
-}
-
-static void hand_out(struct kilni_pools *pools, struct kilni_block *block,
-		     uint64_t bytes, struct kilni_slice *out)
-{
-	struct kilni_pool *pool = block->page->pool;
-
-	block->bytes = bytes;
-	pool->allocations++;
-	pool->live_bytes += bytes;
-	pool->used_bytes += block->size;
-	if (bytes > pool->largest_request)
-		pool->largest_request = bytes;
-	pools->live_bytes += bytes;
-	if (pools->live_bytes > pools->window_peak)
-		pools->window_peak = pools->live_bytes;
+	kilni_account_take(cache, block, bytes);
 	out->address = block->address;
 	out->bytes = bytes;
 	out->block = block;
 	if (KILNI_POISON && pools->limits.host_visible)
 		kilni_unpoison(block->address, bytes);
+}
+
+/* What the stream freed last of this size, without the pools' lock. */
+static inline bool take_kept(const struct kilni_pools *pools, void *stream,
+			     uint64_t size, uint64_t bytes,
+			     struct kilni_slice *out)
+{
+	struct kilni_cache *cache = kilni_cache_of(pools, stream);
+	struct kilni_block *block = NULL;
+	struct kilni_class *class;
+
+	if (KILNI_UNLIKELY(!cache))
+		return false;
+	kilni_spin_lock(&cache->lock);
+	class = kilni_class_of(cache, stream, size);
+	/* Now and then the way leads past the clock. */
+	if (KILNI_LIKELY(class && cache->recent < KILNI_TICK))
+		block = kilni_class_pop(class);
+	if (KILNI_LIKELY(block))
+		hand_out(pools, cache, block, bytes, out);
+	kilni_spin_unlock(&cache->lock);
+	return block;
 }
 
 /* The address is aligned, not NULL and never mapped. */
@@ -396,9 +321,10 @@ static enum kiln_status hand_out_nothing(struct kilni_pools *pools,
 	return KILN_OK;
 }
 
-static enum kiln_status take_slowly(struct kilni_pools *pools,
-				    struct kilni_request *request,
-				    struct kilni_block **out)
+/* From the trees or the driver. */
+static enum kiln_status find(struct kilni_pools *pools,
+			     struct kilni_request *request,
+			     struct kilni_block **out)
 {
 	if (request->size > pools->max_page &&
 	    request->pool != pools->range.pool)
@@ -407,8 +333,34 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 				  "device's largest page is %llu",
 				  (unsigned long long)request->bytes,
 				  (unsigned long long)pools->max_page);
+	kilni_caches_gather(pools);
 	*out = kilni_pools_find(pools, request);
 	return *out ? KILN_OK : kilni_pools_explain(pools, request);
+}
+
+static enum kiln_status take_slowly(struct kilni_pools *pools,
+				    struct kilni_request *request,
+				    struct kilni_slice *out)
+{
+	struct kilni_cache *cache = kilni_cache_get(pools, request->stream);
+	struct kilni_block *block = NULL;
+
+	kilni_cache_age(pools, cache);
+	if (KILNI_UNLIKELY(pools->clock >= pools->next_tick)) {
+		kilni_caches_gather(pools);
+		kilni_pools_tick(pools);
+	}
+	if (request->pool != kilni_persistent(pools))
+		block = kilni_cache_refill(pools, cache, request->stream,
+					   request->size);
+	if (!block) {
+		KILNI_TRY(find(pools, request, &block));
+		block->pool = (uint8_t)(block->page->pool - pools->pool);
+	}
+	kilni_spin_lock(&cache->lock);
+	hand_out(pools, cache, block, request->bytes, out);
+	kilni_spin_unlock(&cache->lock);
+	return KILN_OK;
 }
 
 enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
@@ -416,8 +368,7 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 				   struct kilni_slice *out)
 {
 	struct kilni_request request = { .stream = stream, .bytes = bytes };
-	enum kiln_status status = KILN_OK;
-	struct kilni_block *block;
+	enum kiln_status status;
 	uint64_t calls;
 
 	if (KILNI_UNLIKELY(!bytes))
@@ -428,16 +379,13 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 				  "allocation of %llu bytes",
 				  (unsigned long long)bytes);
 	request.size = kilni_align_up(bytes, pools->unit);
-	request.pool = route(pools, request.size, persistent);
+	if (KILNI_LIKELY(!persistent) &&
+	    KILNI_LIKELY(take_kept(pools, stream, request.size, bytes, out)))
+		return KILN_OK;
 	pthread_mutex_lock(&pools->lock);
+	request.pool = route(pools, request.size, persistent);
 	calls = pools->driver_calls;
-	if (KILNI_UNLIKELY(++pools->clock >= pools->next_tick))
-		kilni_pools_tick(pools);
-	block = take_kept(pools, request.pool, stream, request.size);
-	if (KILNI_UNLIKELY(!block))
-		status = take_slowly(pools, &request, &block);
-	if (KILNI_LIKELY(status == KILN_OK))
-		hand_out(pools, block, bytes, out);
+	status = take_slowly(pools, &request, out);
 	if (KILNI_UNLIKELY(calls != pools->driver_calls))
 		kilni_pools_publish_locked(pools);
 	pthread_mutex_unlock(&pools->lock);
@@ -466,33 +414,54 @@ static void wait_for_uses(struct kilni_pools *pools,
 static void note_uses(struct kilni_pools *pools, struct kilni_block *block,
 		      const struct kilni_use *uses, size_t count)
 {
-	if (KILNI_LIKELY(count == 1 && block->count == 1 &&
-			 block->uses[0].stream == uses[0].stream &&
-			 block->behind == uses[0].stream)) {
-		block->uses[0].seq = kilni_max_u64(block->uses[0].seq,
-						   uses[0].seq);
-		return;
-	}
 	if (kilni_uses_reserve(pools, block, count))
 		kilni_uses_record(block, uses, count);
 	else
 		wait_for_uses(pools, uses, count);
 }
 
-static void take_back(struct kilni_pools *pools, struct kilni_block *block)
+/* Queued work may still read what is not poisoned here. */
+static inline void poison(struct kilni_pools *pools, struct kilni_block *block)
 {
-	struct kilni_pool *pool = block->page->pool;
-
-	pool->allocations--;
-	pool->live_bytes -= block->bytes;
-	pool->used_bytes -= block->size;
-	pools->live_bytes -= block->bytes;
-	block->bytes = 0;
-	/* Queued work may still read what is not poisoned here. */
 	if (KILNI_POISON && pools->limits.host_visible &&
 	    kilni_uses_done(pools, block))
 		kilni_poison(block->address, block->size);
-	kilni_block_keep(pools, block);
+}
+
+/* Back to the cache that it came from, without the pools' lock. */
+static inline bool give_kept(struct kilni_pools *pools,
+			     struct kilni_block *block,
+			     const struct kilni_use *uses, size_t count)
+{
+	struct kilni_cache *cache = pools->cache[block->home];
+	struct kilni_class *class;
+	bool kept;
+
+	kilni_spin_lock(&cache->lock);
+	class = kilni_class_of(cache, block->behind, block->size);
+	kept = class && block->state == KILNI_BLOCK_LIVE &&
+	       kilni_pool_is_kept(pools, block->pool) &&
+	       kilni_uses_note(block, uses, count) &&
+	       kilni_class_push(class, block);
+	if (KILNI_LIKELY(kept)) {
+		poison(pools, block);
+		kilni_account_give(cache, block);
+	}
+	kilni_spin_unlock(&cache->lock);
+	return kept;
+}
+
+static void give_slowly(struct kilni_pools *pools, struct kilni_block *block,
+			const struct kilni_use *uses, size_t count)
+{
+	struct kilni_cache *cache = pools->cache[block->home];
+
+	note_uses(pools, block, uses, count);
+	kilni_spin_lock(&cache->lock);
+	kilni_account_give(cache, block);
+	kilni_spin_unlock(&cache->lock);
+	poison(pools, block);
+	kilni_cache_keep(pools, block);
 }
 
 void kilni_pools_free(struct kilni_pools *pools,
@@ -501,16 +470,16 @@ void kilni_pools_free(struct kilni_pools *pools,
 {
 	struct kilni_block *block = slice->block;
 
+	if (KILNI_LIKELY(give_kept(pools, block, uses, count)))
+		return;
 	pthread_mutex_lock(&pools->lock);
-	if (KILNI_UNLIKELY(block == &pools->zero)) {
+	if (KILNI_UNLIKELY(block == &pools->zero))
 		pools->zero_allocations--;
-	} else if (KILNI_UNLIKELY(block->state != KILNI_BLOCK_LIVE)) {
+	else if (KILNI_UNLIKELY(block->state != KILNI_BLOCK_LIVE))
 		kilni_log(KILNI_LOG_ERROR, "free: slice %#llx is not live",
 			  (unsigned long long)slice->address);
-	} else {
-		note_uses(pools, block, uses, count);
-		take_back(pools, block);
-	}
+	else
+		give_slowly(pools, block, uses, count);
 	pthread_mutex_unlock(&pools->lock);
 }
 

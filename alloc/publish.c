@@ -51,14 +51,17 @@ static void fill_device(struct kilni_segment_device *to,
 
 static void fill(struct kilni_publication *part, void *from)
 {
-	const struct kilni_pools *pools = from;
+	struct kilni_pools *pools = from;
 	unsigned i;
 
+	kilni_caches_lock(pools);
+	kilni_caches_sum(pools);
 	fill_device(&part->device, pools);
 	part->pools = kilni_pool_count(pools);
 	for (i = 0; i < part->pools; i++)
 		fill_pool(&part->pool[i], pools, &pools->pool[i]);
 	kilni_publish_pages(part, pools);
+	kilni_caches_unlock(pools);
 }
 
 /* ---- when ---- */

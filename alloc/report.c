@@ -49,6 +49,7 @@ void kilni_pools_usage(struct kilni_pools *pools,
 		       struct kiln_memory_usage *usage)
 {
 	pthread_mutex_lock(&pools->lock);
+	kilni_caches_gather(pools);
 	kilni_pools_count(pools, usage);
 	pthread_mutex_unlock(&pools->lock);
 }

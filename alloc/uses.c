@@ -9,7 +9,7 @@ static bool grow(struct kilni_block *block, uint64_t needed)
 	bool inside = block->uses == block->near;
 	struct kilni_use *uses;
 
-	if (needed > UINT32_MAX / 2)
+	if (needed > UINT16_MAX / 2)
 		return false;
 	uses = realloc(inside ? NULL : block->uses,
 		       2 * needed * sizeof(*uses));
@@ -18,7 +18,7 @@ static bool grow(struct kilni_block *block, uint64_t needed)
 	if (inside)
 		memcpy(uses, block->near, block->count * sizeof(*uses));
 	block->uses = uses;
-	block->capacity = (uint32_t)(2 * needed);
+	block->capacity = (uint16_t)(2 * needed);
 	return true;
 }
 

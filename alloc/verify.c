@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/internal.h"
+#include "alloc/fast.h"
 
 /* Compares the accounting with what a walk over everything finds. */
 
 struct sums {
 	uint64_t pages, odd, allocations, live, used, reserved;
-	uint64_t kept;             /* binned or hot */
+	uint64_t kept;             /* in magazines */
 	uint64_t tree, tails, holes;
 };
 
@@ -115,30 +115,102 @@ static uint64_t count_tree(struct kilni_block *root)
 	return count;
 }
 
-/* Blocks in the bins; UINT64_MAX: a bin is wrong. */
-static uint64_t count_bins(const struct kilni_pools *pools)
+/* ---- caches and bins ---- */
+
+static bool check_magazine(const struct kilni_magazine *magazine,
+			   const void *stream, uint64_t size, uint64_t *kept)
 {
-	uint64_t total = 0;
-	size_t i;
+	uint64_t i;
 
-	for (i = 0; i < 64 * pools->bin_words; i++) {
-		const struct kilni_bin *bin = &pools->bins[i];
-		const struct kilni_block *block;
-		uint64_t count = 0;
-		bool marked = pools->binned[i / 64] >> (i % 64) & 1;
-
-		for (block = bin->head; block; block = block->left) {
-			if (block->state != KILNI_BLOCK_BINNED ||
-			    block->size >> pools->unit_shift != i)
-				return UINT64_MAX;
-			count++;
-		}
-		if (count != bin->count || bin->low > count ||
-		    marked != (count != 0))
-			return UINT64_MAX;
-		total += count;
+	REQUIRE(magazine->count <= KILNI_MAGAZINE);
+	for (i = 0; i < magazine->count; i++) {
+		REQUIRE(magazine->block[i]->state == KILNI_BLOCK_BINNED);
+		REQUIRE(magazine->block[i]->size == size);
+		REQUIRE(magazine->block[i]->behind == stream);
 	}
-	return total;
+	*kept += i;
+	return true;
+}
+
+static bool check_bin(const struct kilni_bin *bin, uint64_t *kept)
+{
+	const struct kilni_magazine *magazine;
+	uint64_t count = 0;
+
+	for (magazine = bin->first; magazine; magazine = magazine->next) {
+		REQUIRE(magazine->count);
+		REQUIRE(check_magazine(magazine, bin->stream, bin->size,
+				       kept));
+		count++;
+	}
+	REQUIRE(count == bin->count);
+	REQUIRE(bin->low <= count);
+	return true;
+}
+
+static bool check_class(const struct kilni_class *class, uint64_t *kept)
+{
+	const struct kilni_magazine *previous = class->previous;
+
+	REQUIRE(class->loaded && class->limit <= KILNI_MAGAZINE);
+	REQUIRE(class->loaded->count <= class->limit);
+	REQUIRE(!previous || !previous->count ||
+		previous->count == class->limit);
+	REQUIRE(check_magazine(class->loaded, class->stream, class->size,
+			       kept));
+	return !previous ||
+	       check_magazine(previous, class->stream, class->size, kept);
+}
+
+static bool check_cache(const struct kilni_cache *cache, uint64_t *kept)
+{
+	uint64_t live = 0;
+	unsigned i;
+
+	for (i = 0; i < KILNI_CLASSES; i++) {
+		bool occupied = cache->occupied[i / 64] >> (i % 64) & 1;
+
+		REQUIRE(occupied == (cache->class[i].size != 0));
+		if (occupied)
+			REQUIRE(check_class(&cache->class[i], kept));
+	}
+	for (i = 0; i < KILNI_POOLS_MAX; i++)
+		live += cache->account[i].live_bytes;
+	REQUIRE(live == cache->live_bytes);
+	REQUIRE(live <= cache->peak_live);
+	return true;
+}
+
+/* Counts the blocks in all magazines. */
+static bool check_kept(const struct kilni_pools *pools, uint64_t *kept)
+{
+	const struct kilni_bin *bin;
+	unsigned i;
+
+	for (i = 0; i < pools->caches; i++)
+		REQUIRE(check_cache(pools->cache[i], kept));
+	for (i = 0; i < KILNI_BINS; i++)
+		for (bin = pools->bin[i]; bin; bin = bin->next)
+			REQUIRE(check_bin(bin, kept));
+	return true;
+}
+
+/* ---- pools ---- */
+
+/* What the caches say of one pool. */
+static struct kilni_account account_of(const struct kilni_pools *pools,
+				       const struct kilni_pool *pool)
+{
+	struct kilni_account sum = { 0 };
+	size_t k = (size_t)(pool - pools->pool);
+	unsigned i;
+
+	for (i = 0; i < pools->caches; i++) {
+		sum.allocations += pools->cache[i]->account[k].allocations;
+		sum.live_bytes += pools->cache[i]->account[k].live_bytes;
+		sum.used_bytes += pools->cache[i]->account[k].used_bytes;
+	}
+	return sum;
 }
 
 /* The objects under a block; those that begin in it are counted. */
@@ -199,8 +271,9 @@ static bool check_range(const struct kilni_pools *pools, struct sums *sums)
 
 static bool check_pool(const struct kilni_pools *pools,
 		       const struct kilni_pool *pool, uint64_t *reserved,
-		       uint64_t *live)
+		       uint64_t *live, uint64_t *kept)
 {
+	const struct kilni_account account = account_of(pools, pool);
 	const struct kilni_page_record *page;
 	struct sums sums = { 0 };
 
@@ -215,18 +288,16 @@ static bool check_pool(const struct kilni_pools *pools,
 	}
 	REQUIRE(sums.pages == pool->page_count);
 	REQUIRE(sums.odd == pool->odd_pages);
-	REQUIRE(sums.allocations == pool->allocations);
-	REQUIRE(sums.live == pool->live_bytes);
-	REQUIRE(sums.used == pool->used_bytes);
+	REQUIRE(sums.allocations == account.allocations);
+	REQUIRE(sums.live == account.live_bytes);
+	REQUIRE(sums.used == account.used_bytes);
 	REQUIRE(sums.reserved == pool->reserved_bytes);
 	REQUIRE(sums.used <= sums.reserved);
 	REQUIRE(sums.tree == count_tree(pool->tree));
 	REQUIRE(sums.tails == count_tree(pool->tails));
 	REQUIRE(!sums.tails || pool->kind == KILN_POOL_PERSISTENT);
-	if (pool == pools->pool)
-		REQUIRE(sums.kept == count_bins(pools));
-	else
-		REQUIRE(sums.kept == (pool->hot != NULL));
+	REQUIRE(!sums.kept || pool->kind != KILN_POOL_PERSISTENT);
+	*kept += sums.kept;
 	*reserved += sums.reserved;
 	*live += sums.live;
 	return true;
@@ -235,15 +306,16 @@ static bool check_pool(const struct kilni_pools *pools,
 static bool check_all(const struct kilni_pools *pools)
 {
 	const struct kilni_page_record *page;
-	uint64_t reserved = 0, live = 0;
+	uint64_t reserved = 0, live = 0, kept = 0, in_magazines = 0;
 	unsigned i;
 
 	for (i = 0; i < kilni_pool_count(pools); i++)
-		REQUIRE(check_pool(pools, &pools->pool[i], &reserved, &live));
+		REQUIRE(check_pool(pools, &pools->pool[i], &reserved, &live,
+				   &kept));
+	REQUIRE(check_kept(pools, &in_magazines));
+	REQUIRE(kept == in_magazines);
 	REQUIRE(reserved == pools->reserved_bytes);
-	REQUIRE(live == pools->live_bytes);
 	REQUIRE(reserved <= pools->cap_bytes);
-	REQUIRE(live <= pools->window_peak);
 	REQUIRE(reserved <= pools->peak_reserved);
 	for (page = pools->idle_first; page; page = page->idle_after) {
 		REQUIRE(!page->used);
@@ -257,7 +329,9 @@ bool kilni_pools_verify(struct kilni_pools *pools)
 	bool good;
 
 	pthread_mutex_lock(&pools->lock);
+	kilni_caches_lock(pools);
 	good = check_all(pools);
+	kilni_caches_unlock(pools);
 	pthread_mutex_unlock(&pools->lock);
 	return good;
 }

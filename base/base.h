@@ -171,6 +171,21 @@ static inline void kilni_pause(void)
 #endif
 }
 
+/* Waits for a lock that somebody holds, and takes it. */
+void kilni_spin_wait(int *lock);
+
+/* A lock that is held for a few instructions; 0: free. */
+static inline void kilni_spin_lock(int *lock)
+{
+	if (KILNI_UNLIKELY(__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)))
+		kilni_spin_wait(lock);
+}
+
+static inline void kilni_spin_unlock(int *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
 /* ---- arithmetic ---- */
 
 static inline uint64_t kilni_min_u64(uint64_t a, uint64_t b)

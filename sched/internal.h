@@ -76,18 +76,6 @@ struct kilni_sched {
 	pthread_mutex_t failure;
 };
 
-static inline void kilni_spin_lock(int *lock)
-{
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
-			kilni_pause();
-}
-
-static inline void kilni_spin_unlock(int *lock)
-{
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
-
 static inline const struct kilni_queue_ops *
 queue_ops(const struct kilni_stream *stream)
 {

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc/fast.h"
+
+#include <stdlib.h>
+
+/*
+ * What streams have freed beyond their caches: full magazines by size and
+ * stream, which go in and out as a whole. They are merged with their
+ * neighbours when a pool would have to grow, and what the stream did not need
+ * for as many allocations as the bin holds blocks; where it does nothing any
+ * more, after eight times as many on all streams.
+ */
+
+/* Magazines of other streams looked at for one that needs no event. */
+#define SCAN 4
+
+/* Least number of allocations before a bin gives up what it did not need. */
+#define BIN_AGE (2 * KILNI_TICK)
+#define DEADLINE 8
+
+struct kilni_magazine *kilni_magazine_new(struct kilni_pools *pools)
+{
+	struct kilni_magazine *magazine = pools->spare_magazines;
+
+	if (magazine) {
+		pools->spare_magazines = magazine->next;
+		return magazine;
+	}
+	magazine = aligned_alloc(64, kilni_align_up(sizeof(*magazine), 64));
+	if (magazine)
+		magazine->count = 0;
+	return magazine;
+}
+
+void kilni_magazine_drop(struct kilni_pools *pools,
+			 struct kilni_magazine *magazine)
+{
+	magazine->next = pools->spare_magazines;
+	pools->spare_magazines = magazine;
+}
+
+void kilni_magazine_release(struct kilni_pools *pools,
+			    struct kilni_magazine *magazine)
+{
+	while (magazine->count)
+		kilni_block_release(pools, magazine->block[--magazine->count]);
+}
+
+/* ---- bins ---- */
+
+static struct kilni_bin **bucket_of(struct kilni_pools *pools, uint64_t size)
+{
+	return &pools->bin[kilni_hash(NULL, size) % KILNI_BINS];
+}
+
+static struct kilni_bin *find_bin(struct kilni_pools *pools,
+				  const void *stream, uint64_t size)
+{
+	struct kilni_bin *bin = *bucket_of(pools, size);
+
+	while (bin && (bin->size != size || bin->stream != stream))
+		bin = bin->next;
+	return bin;
+}
+
+static uint64_t age_of(const struct kilni_bin *bin)
+{
+	return kilni_max_u64(bin->count * KILNI_MAGAZINE, BIN_AGE);
+}
+
+static void is_used(const struct kilni_pools *pools, struct kilni_bin *bin)
+{
+	bin->deadline = pools->clock + DEADLINE * age_of(bin);
+}
+
+static struct kilni_bin *make_bin(struct kilni_pools *pools,
+				  struct kilni_cache *cache,
+				  const struct kilni_class *class)
+{
+	struct kilni_bin **bucket = bucket_of(pools, class->size);
+	struct kilni_bin *bin = calloc(1, sizeof(*bin));
+
+	if (!bin)
+		return NULL;
+	bin->size = class->size;
+	bin->stream = class->stream;
+	bin->cache = cache;
+	bin->pool = class->pool;
+	bin->until = cache->clock + BIN_AGE;
+	bin->next = *bucket;
+	*bucket = bin;
+	return bin;
+}
+
+static void give_up(struct kilni_pools *pools, struct kilni_magazine *magazine)
+{
+	kilni_magazine_release(pools, magazine);
+	kilni_magazine_drop(pools, magazine);
+}
+
+void kilni_bin_put(struct kilni_pools *pools, struct kilni_cache *cache,
+		   const struct kilni_class *class,
+		   struct kilni_magazine *magazine)
+{
+	struct kilni_bin *bin = find_bin(pools, class->stream, class->size);
+
+	if (!bin)
+		bin = make_bin(pools, cache, class);
+	if (!bin) {
+		give_up(pools, magazine);
+		return;
+	}
+	magazine->next = bin->first;
+	bin->first = magazine;
+	bin->count++;
+	is_used(pools, bin);
+}
+
+static struct kilni_magazine *take(struct kilni_pools *pools,
+				   struct kilni_bin *bin)
+{
+	struct kilni_magazine *magazine = bin->first;
+
+	bin->first = magazine->next;
+	bin->count--;
+	bin->low = kilni_min_u64(bin->low, bin->count);
+	is_used(pools, bin);
+	return magazine;
+}
+
+/* Whether a stream may have all its blocks, which it then does. */
+static bool convert(struct kilni_pools *pools, struct kilni_magazine *magazine,
+		    void *stream)
+{
+	uint64_t i;
+
+	for (i = 0; i < magazine->count; i++)
+		if (!kilni_uses_ready(pools, magazine->block[i], stream))
+			return false;
+	for (i = 0; i < magazine->count; i++)
+		magazine->block[i]->behind = stream;
+	return true;
+}
+
+struct kilni_magazine *kilni_bin_take(struct kilni_pools *pools, void *stream,
+				      uint64_t size)
+{
+	struct kilni_bin *bin = find_bin(pools, stream, size);
+	unsigned i = 0;
+
+	if (bin && bin->first)
+		return take(pools, bin);
+	for (bin = *bucket_of(pools, size); bin && i < SCAN; bin = bin->next) {
+		if (bin->size != size || !bin->first)
+			continue;
+		if (convert(pools, bin->first, stream))
+			return take(pools, bin);
+		i++;
+	}
+	return NULL;
+}
+
+/* Cuts a bin down to its latest count magazines. */
+static void shorten(struct kilni_pools *pools, struct kilni_bin *bin,
+		    uint64_t count)
+{
+	struct kilni_magazine **link = &bin->first, *magazine;
+	uint64_t i;
+
+	for (i = 0; i < count; i++)
+		link = &(*link)->next;
+	magazine = *link;
+	*link = NULL;
+	while (magazine) {
+		struct kilni_magazine *next = magazine->next;
+
+		give_up(pools, magazine);
+		magazine = next;
+	}
+	bin->count = count;
+}
+
+static void remove_empty(struct kilni_bin **link)
+{
+	struct kilni_bin *bin = *link;
+
+	*link = bin->next;
+	free(bin);
+}
+
+bool kilni_bins_flush(struct kilni_pools *pools, const struct kilni_pool *pool)
+{
+	bool some = false;
+	unsigned i;
+
+	for (i = 0; i < KILNI_BINS; i++) {
+		struct kilni_bin **link = &pools->bin[i];
+
+		while (*link) {
+			if (pool && pool != &pools->pool[(*link)->pool]) {
+				link = &(*link)->next;
+				continue;
+			}
+			some |= (*link)->count > 0;
+			shorten(pools, *link, 0);
+			remove_empty(link);
+		}
+	}
+	return some;
+}
+
+static void age(struct kilni_pools *pools, struct kilni_bin *bin)
+{
+	if (pools->clock >= bin->deadline) {
+		shorten(pools, bin, 0);
+	} else if (bin->cache->clock >= bin->until) {
+		shorten(pools, bin, bin->count - bin->low);
+		bin->low = bin->count;
+		bin->until = bin->cache->clock + age_of(bin);
+	}
+}
+
+void kilni_bins_age(struct kilni_pools *pools)
+{
+	unsigned i;
+
+	for (i = 0; i < KILNI_BINS; i++) {
+		struct kilni_bin **link = &pools->bin[i];
+
+		while (*link) {
+			age(pools, *link);
+			if ((*link)->count)
+				link = &(*link)->next;
+			else
+				remove_empty(link);
+		}
+	}
+}
