@@ -52,6 +52,8 @@ struct kilni_pools_config {
 	uint64_t page_bytes;       /* largest carved page; 0: default 64 MiB */
 	uint64_t cap_bytes;        /* 0: the device's total */
 	bool plain;                /* no mapping, even where it can be had */
+	bool fill;                 /* fill freed memory, see below */
+	uint64_t verify_every;     /* calls between two walks; 0: none */
 	/*
 	 * A ladder in place of the default one, in rising order of slice
 	 * sizes, of pages that are not mapped; none: the default.
@@ -59,6 +61,14 @@ struct kilni_pools_config {
 	unsigned rungs;
 	struct kilni_pools_rung rung[KILNI_RUNGS_MAX];
 };
+
+/*
+ * Patterns of the debugging option KILN_MEMORY_FILL: bytes of memory that is
+ * new to its owner (every float of them is NaN), which the owner writes in
+ * stream order, and of memory that nobody has, once its uses have completed.
+ */
+#define KILNI_FILL_NEW 0xff
+#define KILNI_FILL_FREED 0xfe
 
 /* A piece of device memory; address and bytes are for the owner to read. */
 struct kilni_slice {
@@ -164,6 +174,9 @@ void kilni_pools_publish_start(struct kilni_pools *pools);
 
 /* Publishes the present state if it is time; where work has been waited for. */
 void kilni_pools_publish(struct kilni_pools *pools);
+
+/* Whether memory is filled: then an owner of new memory does it too. */
+bool kilni_pools_fill(const struct kilni_pools *pools);
 
 /* Walks everything and compares with the accounting; for tests. */
 bool kilni_pools_verify(struct kilni_pools *pools);

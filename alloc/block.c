@@ -60,6 +60,7 @@ struct kilni_block *kilni_block_new(struct kilni_pools *pools)
 	block->behind = block;
 	block->count = 0;
 	block->bytes = 0;
+	block->stale = false;
 	block->left = block->right = NULL;
 	block->before = block->after = NULL;
 	block->priority = next_random(pools);
@@ -119,6 +120,7 @@ bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
 	}
 	remove_free(block);
 	kilni_uses_merge(rest, block);
+	rest->stale = block->stale;
 	rest->page = block->page;
 	rest->state = block->state;
 	rest->address = block->address + size;
@@ -153,6 +155,7 @@ bool kilni_block_join(struct kilni_pools *pools, struct kilni_block *block)
 	if (!kilni_uses_reserve(pools, block, next->count))
 		return false;
 	kilni_uses_merge(block, next);
+	block->stale |= next->stale;
 	block->size += next->size;
 	block->after = next->after;
 	if (block->after)

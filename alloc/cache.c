@@ -359,6 +359,8 @@ bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool)
 
 void kilni_pools_flush(struct kilni_pools *pools)
 {
+	if (KILNI_UNLIKELY(pools->watch))
+		kilni_watch_settle(pools, true);
 	flush(pools, NULL);
 	kilni_caches_gather(pools);
 }

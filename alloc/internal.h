@@ -76,7 +76,7 @@ struct kilni_block {
 	struct kilni_block *left, *right;   /* tree; left: spare list */
 	struct kilni_block *before, *after; /* neighbours in the page */
 	uint32_t priority;
-	uint32_t unused;
+	bool stale;                /* freed, and not settled: see watch.c */
 };
 
 struct kilni_page_record {
@@ -209,12 +209,26 @@ struct kilni_stream_slot {
 	struct kilni_cache *cache;
 };
 
+/* What pools->watch asks for; 0 in a normal run. */
+enum {
+	KILNI_WATCH_FILL = 1,      /* freed memory is filled */
+	KILNI_WATCH_POISON = 2,    /* and may not be touched */
+	KILNI_WATCH_WALK = 4       /* the accounting is compared */
+};
+
 struct kilni_pools {
-	pthread_mutex_t lock;
+	/* What the fast path reads: rarely written. */
+	unsigned watch;
+	unsigned caches;
+	uint64_t unit;             /* slices are multiples of it */
+	struct kilni_stream_slot *slots;
+	/* The first cache is for streams that could not have their own. */
+	struct kilni_cache *cache[KILNI_CACHES_MAX];
+
+	pthread_mutex_t lock __attribute__((aligned(64)));
 	struct kilni_hw *hw;
 	const struct kilni_stream_ops *streams;
 	struct kilni_memory_limits limits;
-	uint64_t unit;             /* slices are multiples of it */
 	uint64_t granularity;      /* pages are */
 	uint64_t max_page;
 	uint64_t page_bytes;       /* of the ladder's top */
@@ -237,11 +251,7 @@ struct kilni_pools {
 	struct kilni_pool *shared; /* that has pages of any size, or NULL */
 	struct kilni_mapped range;
 
-	/* The first cache is for streams that could not have their own. */
-	struct kilni_cache *cache[KILNI_CACHES_MAX];
-	unsigned caches;
 	unsigned streams_seen;
-	struct kilni_stream_slot *slots;
 	struct kilni_bin *bin[KILNI_BINS];
 	struct kilni_magazine *spare_magazines;
 
@@ -267,6 +277,11 @@ struct kilni_pools {
 	struct kilni_slab *slabs;
 	uint64_t blocks;           /* metadata in existence, spare or not */
 	uint64_t unmerged;         /* neighbours left apart: no host memory */
+
+	uint64_t verify_every;
+	uint64_t watched;          /* atomic: calls that verify_every counts */
+	bool broken;               /* atomic: the walk found a difference */
+	uint64_t stale;            /* atomic: at least so many blocks are */
 	uint32_t random;
 };
 
@@ -569,6 +584,19 @@ struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 /* A live block, or NULL: request->refusal says why. */
 struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request);
+
+/* ---- watch.c: poisoning, filling, walking ---- */
+
+/* The cache's lock is held in both. */
+void kilni_watch_freed(struct kilni_pools *pools, struct kilni_block *block);
+void kilni_watch_taken(struct kilni_pools *pools, struct kilni_block *block,
+		       uint64_t bytes);
+/* Settles what has become settled; all: even if that is little. */
+void kilni_watch_settle(struct kilni_pools *pools, bool all);
+/* Counts a call, and compares the accounting every verify_every calls. */
+void kilni_watch_count(struct kilni_pools *pools);
+/* The same; KILN_ERR_INTERNAL once a difference has been found. */
+enum kiln_status kilni_watch_walk(struct kilni_pools *pools);
 
 /* ---- report.c ---- */
 

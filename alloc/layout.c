@@ -131,6 +131,7 @@ enum kiln_status kilni_pools_configure(struct kilni_pools_config *config,
 				       uint64_t total_bytes)
 {
 	const char *layout = kilni_option_text(KILNI_OPT_POOL_LAYOUT);
+	uint64_t fill = 0;
 
 	*config = (struct kilni_pools_config){ .cap_bytes = 0 };
 	KILNI_TRY(kilni_option_number(KILNI_OPT_PAGE_BYTES,
@@ -138,6 +139,10 @@ enum kiln_status kilni_pools_configure(struct kilni_pools_config *config,
 	KILNI_TRY(kilni_option_share(KILNI_OPT_POOL_CAP_BYTES, total_bytes,
 				     &config->cap_bytes));
 	KILNI_TRY(read_pages(config));
+	KILNI_TRY(kilni_option_number(KILNI_OPT_MEMORY_FILL, &fill));
+	config->fill = fill;
+	KILNI_TRY(kilni_option_number(KILNI_OPT_POOL_VERIFY,
+				      &config->verify_every));
 	if (!layout)
 		return KILN_OK;
 	return kilni_pools_parse_layout("KILN_POOL_LAYOUT", layout, config);

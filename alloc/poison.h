@@ -3,24 +3,36 @@
 #define KILNI_ALLOC_POISON_H
 
 /*
- * Under AddressSanitizer free ranges that the host can see are poisoned, so
- * that a use after free of device memory is reported like one of the heap.
+ * Under AddressSanitizer, and under valgrind where its header was there at
+ * build time, free ranges that the host can see may not be touched: a use
+ * after free of device memory is reported like one of the heap.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-#define KILNI_POISON 1
+#define KILNI_ASAN 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define KILNI_POISON 1
+#define KILNI_ASAN 1
 #endif
+#endif
+#ifndef KILNI_ASAN
+#define KILNI_ASAN 0
 #endif
 
-#ifdef KILNI_POISON
+#if KILNI_ASAN
 
 #include <sanitizer/asan_interface.h>
+
+#define KILNI_POISON 1
+
+static inline bool kilni_poison_works(void)
+{
+	return true;
+}
 
 static inline void kilni_poison(uint64_t address, uint64_t bytes)
 {
@@ -33,9 +45,36 @@ static inline void kilni_unpoison(uint64_t address, uint64_t bytes)
 				      (size_t)bytes);
 }
 
+#elif defined(KILNI_MEMCHECK)
+
+#include <valgrind/memcheck.h>
+
+#define KILNI_POISON 1
+
+/* The requests below are a few instructions that do nothing elsewhere. */
+static inline bool kilni_poison_works(void)
+{
+	return RUNNING_ON_VALGRIND;
+}
+
+static inline void kilni_poison(uint64_t address, uint64_t bytes)
+{
+	(void)VALGRIND_MAKE_MEM_NOACCESS((uintptr_t)address, bytes);
+}
+
+static inline void kilni_unpoison(uint64_t address, uint64_t bytes)
+{
+	(void)VALGRIND_MAKE_MEM_UNDEFINED((uintptr_t)address, bytes);
+}
+
 #else
 
 #define KILNI_POISON 0
+
+static inline bool kilni_poison_works(void)
+{
+	return false;
+}
 
 static inline void kilni_poison(uint64_t address, uint64_t bytes)
 {

@@ -145,6 +145,18 @@ static enum kiln_status configure(struct kilni_pools *pools,
 	return KILN_OK;
 }
 
+static void set_watch(struct kilni_pools *pools,
+		      const struct kilni_pools_config *config)
+{
+	if (config->fill)
+		pools->watch |= KILNI_WATCH_FILL;
+	if (pools->limits.host_visible && kilni_poison_works())
+		pools->watch |= KILNI_WATCH_POISON;
+	pools->verify_every = config->verify_every;
+	if (config->verify_every)
+		pools->watch |= KILNI_WATCH_WALK;
+}
+
 static void destroy(struct kilni_pools *pools)
 {
 	kilni_range_close(pools);
@@ -159,11 +171,12 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 				    const struct kilni_stream_ops *streams,
 				    const struct kilni_pools_config *config)
 {
-	struct kilni_pools *pools = calloc(1, sizeof(*pools));
+	struct kilni_pools *pools = aligned_alloc(64, sizeof(*pools));
 	enum kiln_status status;
 
 	if (!pools)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0, "pools: the pools");
+	memset(pools, 0, sizeof(*pools));
 	pthread_mutex_init(&pools->lock, NULL);
 	pools->hw = hw;
 	pools->streams = streams;
@@ -173,6 +186,7 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	pools->window_end = KILNI_IDLE_LIMIT;
 	pools->zero.behind = &pools->zero;
 	hw->driver->memory->limits(hw, &pools->limits);
+	set_watch(pools, config);
 	status = configure(pools, config);
 	if (status == KILN_OK) {
 		build(pools, config);
@@ -273,7 +287,7 @@ static struct kilni_pool *route(struct kilni_pools *pools, uint64_t size,
 }
 
 /* A block is the caller's; the lock of the cache is held. */
-static inline void hand_out(const struct kilni_pools *pools,
+static inline void hand_out(struct kilni_pools *pools,
 			    struct kilni_cache *cache,
 			    struct kilni_block *block, uint64_t bytes,
 			    struct kilni_slice *out)
@@ -282,12 +296,12 @@ static inline void hand_out(const struct kilni_pools *pools,
 	out->address = block->address;
 	out->bytes = bytes;
 	out->block = block;
-	if (KILNI_POISON && pools->limits.host_visible)
-		kilni_unpoison(block->address, bytes);
+	if (KILNI_UNLIKELY(pools->watch))
+		kilni_watch_taken(pools, block, bytes);
 }
 
 /* What the stream freed last of this size, without the pools' lock. */
-static inline bool take_kept(const struct kilni_pools *pools, void *stream,
+static inline bool take_kept(struct kilni_pools *pools, void *stream,
 			     uint64_t size, uint64_t bytes,
 			     struct kilni_slice *out)
 {
@@ -346,6 +360,8 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 	struct kilni_block *block = NULL;
 
 	kilni_cache_age(pools, cache);
+	if (KILNI_UNLIKELY(pools->watch))
+		kilni_watch_settle(pools, false);
 	if (KILNI_UNLIKELY(pools->clock >= pools->next_tick)) {
 		kilni_caches_gather(pools);
 		kilni_pools_tick(pools);
@@ -371,6 +387,8 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 	enum kiln_status status;
 	uint64_t calls;
 
+	if (KILNI_UNLIKELY(pools->watch & KILNI_WATCH_WALK))
+		KILNI_TRY(kilni_watch_walk(pools));
 	if (KILNI_UNLIKELY(!bytes))
 		return hand_out_nothing(pools, out);
 	/* Rounding to a page's size must not wrap either. */
@@ -420,14 +438,6 @@ static void note_uses(struct kilni_pools *pools, struct kilni_block *block,
 		wait_for_uses(pools, uses, count);
 }
 
-/* Queued work may still read what is not poisoned here. */
-static inline void poison(struct kilni_pools *pools, struct kilni_block *block)
-{
-	if (KILNI_POISON && pools->limits.host_visible &&
-	    kilni_uses_done(pools, block))
-		kilni_poison(block->address, block->size);
-}
-
 /* Back to the cache that it came from, without the pools' lock. */
 static inline bool give_kept(struct kilni_pools *pools,
 			     struct kilni_block *block,
@@ -444,8 +454,9 @@ static inline bool give_kept(struct kilni_pools *pools,
 	       kilni_uses_note(block, uses, count) &&
 	       kilni_class_push(class, block);
 	if (KILNI_LIKELY(kept)) {
-		poison(pools, block);
 		kilni_account_give(cache, block);
+		if (KILNI_UNLIKELY(pools->watch))
+			kilni_watch_freed(pools, block);
 	}
 	kilni_spin_unlock(&cache->lock);
 	return kept;
@@ -459,8 +470,9 @@ static void give_slowly(struct kilni_pools *pools, struct kilni_block *block,
 	note_uses(pools, block, uses, count);
 	kilni_spin_lock(&cache->lock);
 	kilni_account_give(cache, block);
+	if (KILNI_UNLIKELY(pools->watch))
+		kilni_watch_freed(pools, block);
 	kilni_spin_unlock(&cache->lock);
-	poison(pools, block);
 	kilni_cache_keep(pools, block);
 }
 
@@ -470,6 +482,8 @@ void kilni_pools_free(struct kilni_pools *pools,
 {
 	struct kilni_block *block = slice->block;
 
+	if (KILNI_UNLIKELY(pools->watch & KILNI_WATCH_WALK))
+		kilni_watch_count(pools);
 	if (KILNI_LIKELY(give_kept(pools, block, uses, count)))
 		return;
 	pthread_mutex_lock(&pools->lock);

@@ -91,6 +91,7 @@ static enum kiln_status create_device(const struct kilni_place *place,
 		return status;
 	}
 	driver->memory->limits(device->hw, &device->limits);
+	device->fills = kilni_pools_fill(kilni_device_pools(device));
 	device->info = place->info;
 	kilni_selector_print(place, device->selector,
 			     sizeof(device->selector));

@@ -86,6 +86,7 @@ struct kiln_device {
 	struct kilni_plan_slot *plan; /* NULL where nobody asked for a report */
 	char selector[64];
 	struct kilni_hw_info info;   /* what the driver said of it */
+	bool fills;                  /* new memory: KILN_MEMORY_FILL */
 
 	pthread_mutex_t lock;        /* of what follows */
 	struct kiln_settings settings;

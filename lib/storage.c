@@ -3,6 +3,34 @@
 
 #include <stdlib.h>
 
+/*
+ * Fills new memory in stream order, so that a device of any kind does it
+ * behind what still uses the memory. Where nothing can be queued it stays as
+ * it is: what follows will tell why.
+ */
+static void fill_new(struct kilni_storage *storage)
+{
+	struct kilni_ew ew = { .fn = "fill", .op = KILNI_OP_FULL,
+			       .dtype = KILN_U8, .count = 1,
+			       .scalar = { KILNI_FILL_NEW } };
+	struct kiln_tensor bytes = {
+		.device = storage->device,
+		.storage = storage,
+		.address = storage->address,
+		.dtype = KILN_U8,
+		.dense = true,
+		.rank = 1,
+		.count = (int64_t)storage->bytes,
+		.shape = { (int64_t)storage->bytes },
+		.stride = { 1 },
+	};
+	struct kilni_error_record before;
+
+	kilni_error_save(&before);
+	if (kilni_ew_into(&bytes, &ew) != KILN_OK)
+		kilni_error_restore(&before);
+}
+
 enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
 				      uint64_t bytes, bool temporary)
@@ -34,6 +62,8 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 	storage->deleter = NULL;
 	kilni_track_init(&storage->track);
 	kilni_track_born(&storage->track, stream);
+	if (KILNI_UNLIKELY(device->fills))
+		fill_new(storage);
 	*out = storage;
 	return KILN_OK;
 }

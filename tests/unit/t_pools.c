@@ -800,9 +800,102 @@ START_TEST(a_fault_at_every_page)
 }
 END_TEST
 
+/* ---- the walk ---- */
+
+START_TEST(the_walk_finds_a_difference)
+{
+	struct kilni_pools_config config = { .verify_every = 4 };
+	struct kilni_pools *pools = NULL;
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_slice slice = { 0 };
+	enum kiln_status status = KILN_OK;
+	unsigned i;
+
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
+					    &config),
+			 KILN_OK);
+	for (i = 0; i < 100; i++) {
+		slice = take(pools, 0, 1000);
+		give(pools, &slice, 0);
+	}
+	pools->cache[pools->caches - 1]->account[0].used_bytes++;
+	for (i = 0; i < 4 && status == KILN_OK; i++) {
+		status = kilni_pools_alloc(pools, stream(0), 1000, false,
+					   &slice);
+		if (status == KILN_OK)
+			kilni_pools_free(pools, &slice, NULL, 0);
+	}
+	ck_assert_int_eq(status, KILN_ERR_INTERNAL);
+	ck_assert_ptr_nonnull(strstr(message(), "walk"));
+	pools->cache[pools->caches - 1]->account[0].used_bytes--;
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* ---- filling ---- */
+
+static enum kiln_status write_real(struct kilni_hw *hw, uint64_t to,
+				   const void *from, uint64_t bytes)
+{
+	(void)hw;
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return KILN_OK;
+}
+
+static bool all_are(const unsigned char *at, size_t bytes, int pattern)
+{
+	size_t i;
+
+	for (i = 0; i < bytes && at[i] == pattern; i++)
+		;
+	return i == bytes;
+}
+
+/* _i: whether the host sees the memory; else the driver writes. */
+START_TEST(freed_memory_is_filled)
+{
+	static struct kilni_memory_ops memory;
+	static struct kilni_driver driver;
+	struct kilni_pools_config config = { .fill = true };
+	struct kilni_pools *pools = NULL;
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_slice a, b;
+	unsigned char *at;
+
+	memory = fake_memory;
+	memory.write = write_real;
+	driver = fake_driver;
+	driver.memory = &memory;
+	hw.hw.driver = &driver;
+	hw.real = true;
+	hw.limits.host_visible = _i;
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &fake_stream_ops,
+					    &config),
+			 KILN_OK);
+	ck_assert(kilni_pools_fill(pools));
+	a = take(pools, 0, 200000);
+	at = (unsigned char *)(uintptr_t)a.address;
+	memset(at, 1, 200000);
+	give(pools, &a, 0);
+	if (!KILNI_ASAN || !_i)
+		ck_assert(all_are(at, 200000, 1));
+	fake_complete(0);
+	ck_assert_int_eq(kilni_pools_trim(pools, GiB), KILN_OK);
+	if (!KILNI_ASAN || !_i)
+		ck_assert(all_are(at, 200000, KILNI_FILL_FREED));
+	b = take(pools, 0, 200000);
+	memset((unsigned char *)(uintptr_t)b.address, 2, 200000);
+	give_done(pools, &b);
+	if (!KILNI_ASAN || !_i)
+		ck_assert(all_are((unsigned char *)(uintptr_t)b.address, 200000,
+				  KILNI_FILL_FREED));
+	pools_done(&hw, pools);
+}
+END_TEST
+
 /* ---- poison ---- */
 
-#if KILNI_POISON
+#if KILNI_ASAN
 START_TEST(free_ranges_are_poisoned)
 {
 	struct fake_hw hw = fake_hw(GiB);
@@ -824,6 +917,10 @@ START_TEST(free_ranges_are_poisoned)
 	/* Queued work may still read it. */
 	give(pools, &a, 0);
 	ck_assert(!__asan_address_is_poisoned(at));
+	/* When it has done so, none may. */
+	fake_complete(0);
+	ck_assert_int_eq(kilni_pools_trim(pools, GiB), KILN_OK);
+	ck_assert(__asan_address_is_poisoned(at));
 	b = take(pools, 0, 100 * MiB);
 	memset((char *)(uintptr_t)b.address, 1, 100 * MiB);
 	give_done(pools, &b);
@@ -868,7 +965,9 @@ static void add_common(TCase *tests)
 	tcase_add_test(tests, the_driver_has_no_more);
 	tcase_add_test(tests, other_failures_pass_through);
 	tcase_add_test(tests, trim_to_a_target);
-#if KILNI_POISON
+	tcase_add_test(tests, the_walk_finds_a_difference);
+	tcase_add_loop_test(tests, freed_memory_is_filled, 0, 2);
+#if KILNI_ASAN
 	tcase_add_test(tests, free_ranges_are_poisoned);
 #endif
 }
