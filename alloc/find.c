@@ -324,6 +324,25 @@ static uint64_t what_may_stay(const struct kilni_pools *pools,
 	return pools->reserved_bytes - bytes;
 }
 
+/*
+ * Again, with nothing pending any more. Where the driver has no more, idle
+ * memory makes room; which may show only once the cap has been obeyed.
+ */
+static struct kilni_block *retry(struct kilni_pools *pools,
+				 struct kilni_request *request)
+{
+	bool returned = request->refusal == KILN_ERR_OUT_OF_MEMORY;
+	struct kilni_block *block;
+
+	if (returned)
+		kilni_pages_return(pools, what_may_stay(pools, request));
+	block = attempt(pools, request);
+	if (block || returned || request->refusal != KILN_ERR_OUT_OF_MEMORY)
+		return block;
+	kilni_pages_return(pools, what_may_stay(pools, request));
+	return attempt(pools, request);
+}
+
 struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request)
 {
@@ -336,9 +355,7 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 	kilni_pools_flush(pools);
 	waited = wait_for_frees(pools);
 	kilni_pools_flush(pools);
-	if (request->refusal == KILN_ERR_OUT_OF_MEMORY)
-		kilni_pages_return(pools, what_may_stay(pools, request));
-	block = attempt(pools, request);
+	block = retry(pools, request);
 	if (block)
 		return block;
 	/* What came for it and was not enough goes again. */

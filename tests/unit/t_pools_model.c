@@ -36,6 +36,7 @@ struct step {
 };
 
 struct setting {
+	enum fake_mode mode;
 	uint64_t page_bytes, cap, physical, alignment, granularity;
 	unsigned streams;
 };
@@ -108,6 +109,7 @@ static void make_setting(struct setting *setting)
 	static const uint64_t aligns[] = { 64, 64, 256, 4096 };
 	static const uint64_t grains[] = { 4096, 4096, 65536, 2 * MiB };
 
+	setting->mode = (enum fake_mode)any(3);
 	setting->page_bytes = pages[any(4)];
 	setting->cap = caps[any(4)];
 	setting->physical = any(3) ? 0 : 80 * MiB;
@@ -126,8 +128,9 @@ static void print_step(const struct step *step)
 static void print_setting(const struct setting *setting)
 {
 	fprintf(stderr,
-		"  pages %llu cap %llu physical %llu alignment %llu "
+		"  mode %d pages %llu cap %llu physical %llu alignment %llu "
 		"granularity %llu\n",
+		(int)setting->mode,
 		(unsigned long long)setting->page_bytes,
 		(unsigned long long)setting->cap,
 		(unsigned long long)setting->physical,
@@ -233,20 +236,52 @@ static const struct kilni_page_record *page_of(unsigned i)
 
 /* ---- what a failure may say ---- */
 
-/* Bytes of the pages that something lives on. */
+static bool busy[FAKE_OBJECTS];
+
+/* The memory that a live slice keeps from going: its page, if it has one. */
+static struct kilni_page kept_by(unsigned i)
+{
+	const struct kilni_page_record *page = page_of(i);
+
+	if (model.setting.mode != FAKE_MAPPED || page->inside ||
+	    page != &model.pools->range.page)
+		return page->page;
+	return (struct kilni_page){ model.live[i].address,
+				    model.live[i].bytes, 0 };
+}
+
+/* Bytes of the pages and mapped objects that something lives on. */
 static uint64_t busy_bytes(void)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, at;
 	unsigned i, k;
 
 	for (i = 0; i < model.live_count; i++) {
+		struct kilni_page kept;
+
 		if (!model.live[i].bytes)
 			continue;
-		for (k = 0; k < i; k++)
-			if (model.live[k].bytes && page_of(k) == page_of(i))
-				break;
-		if (k == i)
-			sum += page_of(i)->page.bytes;
+		kept = kept_by(i);
+		if (kept.handle) {
+			for (k = 0; k < i; k++)
+				if (model.live[k].bytes &&
+				    page_of(k) == page_of(i))
+					break;
+			if (k == i)
+				sum += kept.bytes;
+			continue;
+		}
+		for (at = 0; at < fake_object_count; at++)
+			if (fake_objects[at].address &&
+			    overlaps(kept.address, kept.bytes,
+				     fake_objects[at].address,
+				     fake_objects[at].bytes))
+				busy[at] = true;
+	}
+	for (at = 0; at < fake_object_count; at++) {
+		if (busy[at])
+			sum += fake_objects[at].bytes;
+		busy[at] = false;
 	}
 	return sum;
 }
@@ -291,7 +326,7 @@ static uint64_t largest_hole(void)
 static void check_refusal(uint64_t bytes, bool persistent,
 			  enum kiln_status status, bool faulty)
 {
-	uint64_t limit = model.setting.cap, size, busy = busy_bytes();
+	uint64_t limit = model.setting.cap, size, grain, in_use = busy_bytes();
 
 	if (status != KILN_ERR_LIMIT && status != KILN_ERR_OUT_OF_MEMORY) {
 		wrong("status %d", (int)status);
@@ -301,14 +336,18 @@ static void check_refusal(uint64_t bytes, bool persistent,
 		return;
 	if (model.setting.physical)
 		limit = kilni_min_u64(limit, model.setting.physical);
-	limit &= ~(model.setting.granularity - 1);
-	size = kilni_align_up(bytes, model.setting.granularity);
-	if (limit >= busy && size <= limit - busy)
+	grain = model.setting.granularity;
+	if (model.setting.mode == FAKE_MAPPED && !persistent)
+		grain = kilni_max_u64(grain, FAKE_MAP_GRANULARITY);
+	limit &= ~(grain - 1);
+	size = kilni_align_up(bytes, grain);
+	if (limit >= in_use && size <= limit - in_use)
 		wrong("%llu refused, but a page of %llu could be had",
 		      (unsigned long long)bytes,
-		      (unsigned long long)(limit - busy));
+		      (unsigned long long)(limit - in_use));
 	size = kilni_align_up(bytes, model.setting.alignment);
-	if (!persistent && size <= largest_hole())
+	if (!persistent && model.setting.mode != FAKE_MAPPED &&
+	    size <= largest_hole())
 		wrong("%llu refused with a hole of %llu",
 		      (unsigned long long)bytes,
 		      (unsigned long long)largest_hole());
@@ -417,6 +456,7 @@ static void do_clean(void)
 	for (i = 0; i < FAKE_STREAMS; i++)
 		fake_complete(i);
 	forget_done();
+	kilni_fault_set(NULL, 0, KILN_OK);
 	(void)!kilni_pools_trim(model.pools, 0);
 	kilni_pools_usage(model.pools, &usage);
 	if (usage.reserved_bytes != busy_bytes())
@@ -432,6 +472,8 @@ static void do_report(void)
 	size_t i, count = kilni_pools_report(model.pools, info,
 					     KILNI_COUNTOF(info));
 
+	count += kilni_pools_special(model.pools, info + count,
+				     KILNI_COUNTOF(info) - count);
 	for (i = 0; i < count; i++) {
 		live += info[i].live_bytes;
 		cached += info[i].cached_bytes;
@@ -465,7 +507,7 @@ static void do_step(const struct step *step)
 		do_report();
 		break;
 	case FAULT:
-		kilni_fault_set("page_alloc", 1 + step->value % 3,
+		kilni_fault_set("*", 1 + step->value % 3,
 				KILN_ERR_OUT_OF_MEMORY);
 		break;
 	case ORDERS:
@@ -525,6 +567,7 @@ static void begin(const struct setting *setting, bool lies)
 	};
 
 	fake_reset();
+	fake_mode = setting->mode;
 	memset(&model, 0, sizeof(model));
 	model.setting = *setting;
 	model.hw = fake_hw(64 * GiB);
@@ -533,6 +576,8 @@ static void begin(const struct setting *setting, bool lies)
 	model.hw.next = UINT64_C(1) << 40;
 	model.hw.physical = setting->physical;
 	model.hw.on_free = check_page_unused;
+	if (setting->mode == FAKE_LADDER)
+		fake_rungs(&config, &model.hw.limits);
 	if (kilni_pools_create(&model.pools, &model.hw.hw,
 			       lies ? &lying_streams : &fake_stream_ops,
 			       &config) != KILN_OK)
@@ -668,7 +713,9 @@ END_TEST
 START_TEST(a_fault_is_found_and_shrunk)
 {
 	static struct step steps[EPISODE];
-	struct setting setting = { 0, 64 * MiB, 0, 64, 4096, 4 };
+	struct setting setting = { .mode = FAKE_LADDER, .cap = 64 * MiB,
+				   .alignment = 64, .granularity = 4096,
+				   .streams = 4 };
 	unsigned count;
 
 	random_state = 5;
