@@ -45,7 +45,7 @@ struct kilni_cuda_hw {
 	bool writes;           /* streams can write 64-bit words */
 	uint64_t spin_ns;
 	struct kilni_memory_limits limits;
-	char explain[160];
+	char explain[256];
 	int lost;              /* atomic: the result that broke it, or 0 */
 
 	pthread_mutex_t lock;  /* of the queues' states and lists */
