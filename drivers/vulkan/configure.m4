@@ -3,6 +3,9 @@
 # build time only. Without them it is left out, unless --enable-vulkan asks.
 AC_ARG_ENABLE([vulkan], [AS_HELP_STRING([--disable-vulkan],
 	[leave out the Vulkan driver])], [], [enable_vulkan=auto])
+# Mesa's devices and their LLVM are not built for sanitizers.
+AS_IF([test "$enable_vulkan" = auto && test -n "$enable_sanitizer" && \
+	test "$enable_sanitizer" != no], [enable_vulkan=no])
 kiln_lack=
 AS_IF([test "$enable_vulkan" != no], [
 	AC_CHECK_HEADER([vulkan/vulkan_core.h], [],

@@ -58,6 +58,7 @@ enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 
 /* One buffer in one allocation, mapped where the host can reach it. */
 struct kilni_vk_block {
+	struct kilni_vk_block *next;
 	VkBuffer buffer;
 	VkDeviceMemory memory;
 	VkDeviceAddress address;
@@ -281,6 +282,7 @@ struct kilni_vk_hw {
 	struct kilni_vk_block **page; /* sorted by address */
 	unsigned pages, pages_most;
 	uint64_t taken_bytes;
+	struct kilni_vk_block *left_over; /* pages freed when it was lost */
 	pthread_mutex_t staging_lock;
 	struct kilni_vk_block staging;
 	VkCommandPool staging_pool;

@@ -231,6 +231,13 @@ enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw)
 
 void kilni_vk_memory_close(struct kilni_vk_hw *hw)
 {
+	struct kilni_vk_block *page;
+
+	while ((page = hw->left_over)) {
+		hw->left_over = page->next;
+		kilni_vk_block_destroy(hw, page);
+		free(page);
+	}
 	if (hw->device && !hw->hung)
 		hw->vk.DestroyCommandPool(hw->device, hw->staging_pool, NULL);
 	if (hw->device)
@@ -371,6 +378,7 @@ static void memory_page_free(struct kilni_hw *base,
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
 	struct kilni_vk_block *page = (void *)(uintptr_t)out->handle;
 	unsigned at;
+	bool lost;
 
 	pthread_mutex_lock(&hw->pages_lock);
 	at = above(hw, page->address) - 1;
@@ -378,7 +386,14 @@ static void memory_page_free(struct kilni_hw *base,
 	memmove(&hw->page[at], &hw->page[at + 1],
 		(hw->pages - at) * sizeof(*hw->page));
 	hw->taken_bytes -= page->bytes;
+	/* A lost device may still be at it, until it is closed. */
+	lost = kilni_vk_is_lost(hw);
+	page->next = hw->left_over;
+	if (lost)
+		hw->left_over = page;
 	pthread_mutex_unlock(&hw->pages_lock);
+	if (lost)
+		return;
 	kilni_vk_block_destroy(hw, page);
 	free(page);
 }

@@ -11,13 +11,13 @@ run_packages='build-essential:cc autoconf:autoreconf automake:automake
 	libtool:libtoolize pkg-config:pkg-config zlib1g-dev:+zlib
 	libhwloc-dev:+hwloc liburing-dev:+liburing libdrm-dev:+libdrm
 	libjansson-dev:+jansson liblzma-dev:+liblzma clang:clang
-	dataset-fashion-mnist'
+	glslang-tools:glslangValidator spirv-tools:spirv-as
+	libvulkan-dev:+vulkan dataset-fashion-mnist'
 check_packages='check:+check libclang-rt-14-dev mandoc:mandoc
 	man-db:lexgrog universal-ctags:ctags shellcheck:shellcheck
 	codespell:codespell valgrind:valgrind python3:python3 xz-utils:xz
-	git:git g++:c++ glslang-tools:glslangValidator
-	spirv-tools:spirv-val libvulkan-dev:+vulkan mesa-vulkan-drivers
-	vulkan-validationlayers qemu-user:qemu-aarch64
+	git:git g++:c++ mesa-vulkan-drivers vulkan-validationlayers
+	qemu-user:qemu-aarch64
 	gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross'
 
 say()

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "drivers/driver.h"
+#include "sanitized.h"
+
+/*
+ * The Vulkan driver's own ways, on a software device. What it shares with the
+ * others is tested by t_drivers, and by the suites that KILN_TEST_DEVICE turns
+ * to it.
+ */
+
+#define SELECTOR "vulkan:cpu"
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static struct kiln_device *dev;
+
+static void setup(void)
+{
+	dev = open_device(SELECTOR);
+}
+
+static void teardown(void)
+{
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	kiln_device_release(dev);
+	dev = NULL;
+}
+
+static void expect_sum(struct kiln_device *device)
+{
+	struct kiln_tensor *x = FLOATS(device, 1), *y = FLOATS(device, 2);
+
+	OK(kiln_add(&x, x, y));
+	EXPECT_FLOATS(x, 3);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+
+/* ---- who gets it ---- */
+
+START_TEST(only_by_name)
+{
+	struct kiln_device *device = NULL;
+
+	OK(kiln_device_open(&device, "auto"));
+	ck_assert_str_ne(kiln_device_selector(device),
+			 kiln_device_selector(dev));
+	kiln_device_release(device);
+	device = NULL;
+	if (kiln_device_open(&device, "vulkan") == KILN_OK)
+		ck_assert_str_ne(kiln_device_selector(device),
+				 kiln_device_selector(dev));
+	kiln_device_release(device);
+}
+END_TEST
+
+/* ---- limits ---- */
+
+static struct kiln_tensor *bytes_of(int64_t count)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	uint8_t *data = malloc((size_t)count);
+
+	for (int64_t i = 0; i < count; i++)
+		data[i] = (uint8_t)(i % 251);
+	t = make(dev, KILN_U8, 1, &count, data);
+	free(data);
+	return t;
+}
+
+/* More than a binding's usual range: no byte is lost. */
+START_TEST(beyond_a_range)
+{
+	const int64_t count = (128 << 20) + 3, cut = count - 4;
+	struct kiln_tensor *t = bytes_of(count);
+	struct kiln_slice last = { cut, KILN_SLICE_END, 1 };
+	uint8_t want[4];
+
+	OK(kiln_add_scalar(&t, t, kiln_int(1)));
+	OK(kiln_slice(&t, t, 1, &last));
+	for (int i = 0; i < 4; i++)
+		want[i] = (uint8_t)((cut + i) % 251 + 1);
+	expect_bytes(t, want, 4, "the last bytes");
+	kiln_tensor_release(t);
+}
+END_TEST
+
+static void setup_limits(void)
+{
+	setenv("KILN_VULKAN_ALLOCATION_BYTES", "16M", 1);
+	setenv("KILN_VULKAN_HEAP_BYTES", "64M", 1);
+	setenv("KILN_PAGE_BYTES", "1G", 1);
+	setup();
+}
+
+START_TEST(limits_are_told)
+{
+	struct kiln_tensor *x = KILN_TENSOR_NONE, *y[5] = { NULL };
+	const int64_t large = 32 << 20, most = 15 << 20;
+	enum kiln_status status = KILN_OK;
+	int made = 0;
+
+	FAILS(kiln_zeros(&x, dev, KILN_U8, 1, &large), KILN_ERR_LIMIT,
+	      "16777216");
+	ck_assert_ptr_null(x);
+	while (status == KILN_OK && made < 5) {
+		status = kiln_ones(&y[made], dev, KILN_U8, 1, &most);
+		made += status == KILN_OK;
+	}
+	/* Pages of 1 GiB were asked for; the device gives what it can. */
+	ck_assert_int_ge(made, 3);
+	ck_assert_int_eq(status, KILN_ERR_LIMIT);
+	for (int i = 0; i < made; i++)
+		kiln_tensor_release(y[i]);
+	expect_sum(dev);
+}
+END_TEST
+
+/* ---- nothing to do ---- */
+
+START_TEST(empty_tensors_submit_nothing)
+{
+	const int64_t shape[] = { 256, 0, 1, 3 };
+	struct kiln_tensor *x = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vkQueueSubmit", 1000000, KILN_ERR_DRIVER));
+	OK(kiln_zeros(&x, dev, KILN_F32, 4, shape));
+	OK(kiln_exp(&y, x));
+	OK(kiln_add(&y, y, x));
+	OK(kiln_greater(&y, x, x, KILN_BOOL));
+	OK(kiln_cast(&y, x, KILN_I64));
+	OK(kiln_permute(&y, x, (const int[]){ 3, 2, 1, 0 }));
+	OK(kiln_neg(&y, y));
+	OK(kiln_sum_dim(&y, x, 0));
+	OK(kiln_device_sync(dev));
+	ck_assert_uint_eq(kilni_fault_passes(), 0);
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	OK(kiln_sum_dim(&y, x, 1));
+	ck_assert_uint_eq(kiln_tensor_size_bytes(y), 256 * 3 * sizeof(float));
+	OK(kiln_sum(&y, x));
+	EXPECT_FLOATS(y, 0);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
+/* ---- one VkQueue, many threads ---- */
+
+#define THREADS 8
+#define ROUNDS (SANITIZED ? 50 : 1000)
+
+static void *count_up(void *arg)
+{
+	struct kiln_tensor *t = FLOATS(dev, 0);
+	float have = 0;
+
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++)
+		if (kiln_add_scalar(&t, t, kiln_float(1)) != KILN_OK ||
+		    kiln_device_flush(dev) != KILN_OK)
+			break;
+	if (kiln_tensor_read(t, &have, sizeof(have)) != KILN_OK)
+		have = -1;
+	kiln_tensor_release(t);
+	return (void *)(uintptr_t)(have == (float)ROUNDS);
+}
+
+START_TEST(one_queue_many_threads)
+{
+	pthread_t thread[THREADS];
+	int good = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		ck_assert(!pthread_create(&thread[i], NULL, count_up, NULL));
+	for (int i = 0; i < ROUNDS / 5; i++)
+		OK(kiln_device_sync(dev));
+	for (int i = 0; i < THREADS; i++) {
+		void *result;
+
+		pthread_join(thread[i], &result);
+		good += result != NULL;
+	}
+	ck_assert_int_eq(good, THREADS);
+}
+END_TEST
+
+/* ---- a device that fails ---- */
+
+static void expect_lost(void)
+{
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+	struct kiln_device *cpu = open_device("cpu");
+	uint64_t start = kilni_now_ns();
+
+	FAILS(kiln_ones(&x, dev, KILN_F32, 1, SHAPE(3)), KILN_ERR_DEVICE_LOST,
+	      "lost");
+	FAILS(kiln_device_sync(dev), KILN_ERR_DEVICE_LOST, "lost");
+	ck_assert(kilni_now_ns() - start < 1000000000);
+	expect_sum(cpu);
+	kiln_device_release(cpu);
+}
+
+static enum kiln_status work_until_it_fails(struct kiln_tensor *x)
+{
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+	enum kiln_status status = KILN_OK;
+
+	for (int i = 0; i < 20 && status == KILN_OK; i++) {
+		status = kiln_exp(&y, x);
+		if (status == KILN_OK)
+			status = kiln_device_sync(dev);
+	}
+	kiln_tensor_release(y);
+	return status;
+}
+
+START_TEST(submit_that_loses_the_device)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3);
+
+	OK(kilni_fault_set("vkQueueSubmit", 5, KILN_ERR_DEVICE_LOST));
+	ck_assert_int_eq(work_until_it_fails(x), KILN_ERR_DEVICE_LOST);
+	expect_lost();
+	kiln_tensor_release(x);
+	teardown();
+	setup();
+	expect_sum(dev);
+}
+END_TEST
+
+static void setup_impatient(void)
+{
+	setenv("KILN_VULKAN_TIMEOUT_MS", "300", 1);
+	setup();
+}
+
+/* The device does the work, and never says so. */
+START_TEST(device_that_never_answers)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3);
+	uint64_t start;
+
+	OK(kiln_exp(&x, x));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vulkan_signal", 1, KILN_ERR_DRIVER));
+	start = kilni_now_ns();
+	ck_assert_int_eq(work_until_it_fails(x), KILN_ERR_DEVICE_LOST);
+	ck_assert(kilni_now_ns() - start < 1000000000);
+	expect_lost();
+	kiln_tensor_release(x);
+	teardown();
+	setup();
+	expect_sum(dev);
+}
+END_TEST
+
+/* ---- every call fails in turn ---- */
+
+static enum kiln_status small_program(struct kiln_device *device)
+{
+	struct kiln_tensor *x = NULL, *y = NULL, *i = NULL;
+	const float data[] = { 1, 2, 3, 4 };
+	const int32_t at[] = { 3, 0 };
+	enum kiln_status status;
+	float have = 0;
+
+	status = kiln_tensor_from_data(&x, device, KILN_F32, 2, SHAPE(2, 2),
+				       data, sizeof(data));
+	if (!status)
+		status = kiln_tensor_from_data(&i, device, KILN_I32, 1,
+					       SHAPE(2), at, sizeof(at));
+	if (!status)
+		status = kiln_matmul(&y, x, x);
+	if (!status)
+		status = kiln_reshape(&y, y, 1, SHAPE(4));
+	if (!status)
+		status = kiln_select(&y, y, 0, i);
+	if (!status)
+		status = kiln_sum(&y, y);
+	if (!status)
+		status = kiln_tensor_read(y, &have, sizeof(have));
+	/* [[7, 10], [15, 22]]: 22 + 7 */
+	if (!status)
+		ck_assert_double_eq((double)have, 29);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(i);
+	return status;
+}
+
+/* One fault; false where the program did not come that far. */
+static bool survive(uint64_t nth, enum kiln_status injected)
+{
+	struct kiln_device *device = NULL;
+	enum kiln_status status;
+	uint64_t passes;
+
+	OK(kilni_fault_set("*", nth, injected));
+	status = kiln_device_open(&device, SELECTOR);
+	if (!status)
+		status = small_program(device);
+	if (status) {
+		ck_assert_str_ne(kiln_status_name(status), "KILN_ERR_UNKNOWN");
+		ck_assert(*kiln_error_message());
+	}
+	kiln_device_release(device);
+	passes = kilni_fault_passes();
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	return passes >= nth;
+}
+
+static const enum kiln_status injected[] = { KILN_ERR_DRIVER,
+					     KILN_ERR_OUT_OF_MEMORY,
+					     KILN_ERR_DEVICE_LOST };
+
+START_TEST(every_call_fails_in_turn)
+{
+	uint64_t nth = 1, step = SANITIZED ? 7 : 1;
+
+	/* One of the faults is a device that never answers. */
+	setenv("KILN_VULKAN_TIMEOUT_MS", "200", 1);
+	while (survive(nth, injected[_i]))
+		nth += step;
+	/* Opening alone makes more calls than that. */
+	ck_assert_int_gt((int)nth, 50);
+	setup();
+	OK(small_program(dev));
+	teardown();
+}
+END_TEST
+
+/* ---- the cache on disk ---- */
+
+static char folder[] = "/tmp/kiln-t-vulkan-XXXXXX";
+static char file[512];
+
+static void setup_folder(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	setenv("KILN_CACHE_DIR", folder, 1);
+}
+
+/* Names in the folder; the last one goes to file. */
+static int list_folder(void)
+{
+	DIR *d = opendir(folder);
+	struct dirent *entry;
+	int count = 0;
+
+	while (d && (entry = readdir(d)))
+		if (entry->d_name[0] != '.') {
+			snprintf(file, sizeof(file), "%s/%.255s", folder,
+				 entry->d_name);
+			count++;
+		}
+	if (d)
+		closedir(d);
+	return count;
+}
+
+static void teardown_folder(void)
+{
+	while (list_folder())
+		ck_assert(!unlink(file) || !rmdir(file));
+	rmdir(folder);
+}
+
+static void run_once(void)
+{
+	setup();
+	expect_sum(dev);
+	teardown();
+}
+
+static long file_bytes(void)
+{
+	struct stat status;
+
+	return stat(file, &status) || !S_ISREG(status.st_mode)
+		       ? -1
+		       : (long)status.st_size;
+}
+
+static void flip(long at)
+{
+	FILE *f = fopen(file, "r+b");
+	int byte;
+
+	ck_assert_ptr_nonnull(f);
+	fseek(f, at, SEEK_SET);
+	byte = getc(f);
+	fseek(f, at, SEEK_SET);
+	putc(byte ^ 1, f);
+	fclose(f);
+}
+
+/* Whatever is wrong with the file: results are right, and it is replaced. */
+START_TEST(damaged_cache_is_replaced)
+{
+	static const long flips[] = { 0, 8, 12, 16, 30, 50, 90, -1 };
+	long bytes;
+
+	run_once();
+	ck_assert_int_eq(list_folder(), 1);
+	bytes = file_bytes();
+	ck_assert_int_gt((int)bytes, 31);
+	for (int i = 0; i < COUNT(flips); i++) {
+		flip(flips[i] < 0 ? bytes - 1 : flips[i]);
+		run_once();
+		ck_assert_int_eq(list_folder(), 1);
+		ck_assert_int_eq(file_bytes(), bytes);
+	}
+	for (int length = 0; length <= 31; length += 31) {
+		ck_assert(!truncate(file, length));
+		run_once();
+		ck_assert_int_eq(file_bytes(), bytes);
+	}
+	ck_assert(!unlink(file));
+	ck_assert(!mkdir(file, 0700));
+	run_once();
+	ck_assert_int_eq(file_bytes(), bytes);
+	ck_assert(!unlink(file));
+	ck_assert(!mkfifo(file, 0600));
+	run_once();
+	ck_assert_int_eq(list_folder(), 1);
+	ck_assert_int_eq(file_bytes(), bytes);
+}
+END_TEST
+
+/* No place for it is no reason to fail, nor to leave anything behind. */
+START_TEST(cache_without_a_place)
+{
+	static const char *const places[] = { "/proc/kiln", "/dev/null/x",
+					      "/nonexistent/of/kiln" };
+
+	for (int i = 0; i < COUNT(places); i++) {
+		setenv("KILN_CACHE_DIR", places[i], 1);
+		run_once();
+	}
+	unsetenv("KILN_CACHE_DIR");
+	unsetenv("XDG_CACHE_HOME");
+	unsetenv("HOME");
+	run_once();
+	setenv("HOME", "relative", 1);
+	run_once();
+	setenv("XDG_CACHE_HOME", folder, 1);
+	run_once();
+	strcat(folder, "/kiln");
+	ck_assert_int_eq(list_folder(), 1);
+	teardown_folder();
+	*strrchr(folder, '/') = 0;
+	ck_assert_int_eq(list_folder(), 0);
+	rmdir("/nonexistent/of/kiln");
+	rmdir("/nonexistent/of");
+	rmdir("/nonexistent");
+}
+END_TEST
+
+/* Asked in a child: see t_drivers. */
+static bool is_there(void)
+{
+	struct kiln_device *device = NULL;
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child) {
+		enum kiln_status opened =
+			kiln_device_open(&device, SELECTOR);
+
+		if (opened != KILN_OK)
+			printf("skipped: %s\n", kiln_error_message());
+		fflush(stdout);
+		_exit(opened == KILN_OK);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child &&
+	       WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+static void add_cases(Suite *suite)
+{
+	TCase *device = tcase_create("device"), *limits = tcase_create("limits");
+	TCase *hung = tcase_create("hung"), *sweep = tcase_create("sweep");
+	TCase *cache = tcase_create("cache");
+
+	tcase_add_checked_fixture(device, setup, teardown);
+	tcase_set_timeout(device, 240);
+	tcase_add_test(device, only_by_name);
+	tcase_add_test(device, beyond_a_range);
+	tcase_add_test(device, empty_tensors_submit_nothing);
+	tcase_add_test(device, one_queue_many_threads);
+	tcase_add_test(device, submit_that_loses_the_device);
+	suite_add_tcase(suite, device);
+	tcase_add_checked_fixture(limits, setup_limits, teardown);
+	tcase_set_timeout(limits, 60);
+	tcase_add_test(limits, limits_are_told);
+	suite_add_tcase(suite, limits);
+	tcase_add_checked_fixture(hung, setup_impatient, teardown);
+	tcase_set_timeout(hung, 60);
+	tcase_add_test(hung, device_that_never_answers);
+	suite_add_tcase(suite, hung);
+	tcase_set_timeout(sweep, 400);
+	tcase_add_loop_test(sweep, every_call_fails_in_turn, 0,
+			    COUNT(injected));
+	suite_add_tcase(suite, sweep);
+	tcase_add_checked_fixture(cache, setup_folder, teardown_folder);
+	tcase_set_timeout(cache, 120);
+	tcase_add_test(cache, damaged_cache_is_replaced);
+	tcase_add_test(cache, cache_without_a_place);
+	suite_add_tcase(suite, cache);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("vulkan");
+
+	if (!is_there())
+		return 77;
+	add_cases(suite);
+	return run_suite(suite);
+}

@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the Vulkan driver on a software device under the validation layer, with
+# its checks of threads: it must have nothing to say.
+set -eu
+[ -z "${KILN_QUICK-}" ] || exit 77
+[ -z "${SANITIZER_CFLAGS-}" ] || exit 77
+layer=VK_LAYER_KHRONOS_validation
+found=
+for folder in /usr/share /usr/local/share /etc; do
+	file=$folder/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
+	[ ! -f "$file" ] || found=$file
+done
+[ -n "$found" ] || {
+	echo "no validation layer: vulkan-validationlayers is not installed"
+	exit 77
+}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat > "$folder/vk_layer_settings.txt" <<SETTINGS
+khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.report_flags = error,warn
+khronos_validation.log_filename = stdout
+khronos_validation.disables =
+SETTINGS
+VK_LAYER_SETTINGS_PATH=$folder/vk_layer_settings.txt
+VK_INSTANCE_LAYERS=$layer
+VK_LOADER_DEBUG=layer
+KILN_CACHE_DIR=$folder/cache
+export VK_LAYER_SETTINGS_PATH VK_INSTANCE_LAYERS VK_LOADER_DEBUG KILN_CACHE_DIR
+
+# run COMMAND...: its output is looked through, and shown where it fails
+run()
+{
+	echo "== $*"
+	code=0
+	"$@" > "$folder/out" 2> "$folder/err" || code=$?
+	[ $code != 77 ] || {
+		cat "$folder/out"
+		exit 77
+	}
+	[ $code = 0 ] || {
+		tail -20 "$folder/out"
+		exit 1
+	}
+	grep -q "$layer" "$folder/err" || {
+		echo "the layer was not loaded"
+		exit 1
+	}
+	if grep -E 'Validation (Error|Warning)|VUID-|UNASSIGNED-' \
+		"$folder/out" "$folder/err" > "$folder/said"; then
+		head -20 "$folder/said"
+		exit 1
+	fi
+}
+
+CK_RUN_CASE=device
+export CK_RUN_CASE
+run "${builddir:?}/tests/unit/t_vulkan"
+CK_RUN_CASE=limits
+run "$builddir/tests/unit/t_vulkan"
+unset CK_RUN_CASE
+for vectors in kiln matmul index float_reduce; do
+	run "$builddir/tests/conform" --device vulkan:cpu \
+		"${srcdir:?}/tests/vectors/$vectors.jsonl"
+done
