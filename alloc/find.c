@@ -151,11 +151,9 @@ struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 	struct kilni_pool *pool = request->pool;
 	struct kilni_block *block;
 
-	if (request->size > KILNI_BINNED_MOST)
-		kilni_pool_flush(pools, pool);
+	/* Every request is worth it: growing costs calls of the driver. */
+	kilni_pool_flush(pools, pool);
 	block = fit_pool(pools, request, pool, false);
-	if (!block && kilni_pool_flush(pools, pool))
-		block = fit_pool(pools, request, pool, false);
 	if (!block && pool->reserved_bytes - pool->used_bytes >=
 			      worth_an_event(pools, request))
 		block = fit_pool(pools, request, pool, true);
@@ -208,7 +206,7 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 		return attempt_mapped(pools, request);
 
 	request->spare = kilni_page_exceeds(pools, request);
-	if (request->size > KILNI_BINNED_MOST)
+	if (request->size > KILNI_MERGED_FIRST)
 		kilni_pool_flush(pools, pool);
 	block = fit_pool(pools, request, pool, false);
 	if (!block && kilni_pool_flush(pools, pool))

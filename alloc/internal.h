@@ -31,8 +31,11 @@
 /* A cached exclusive page is reused for requests down to 4/5 of it. */
 #define KILNI_EXCLUSIVE_SLACK(size) ((size) / 4)
 
-/* Larger blocks are merged sooner: a better fit is worth more than speed. */
+/* Larger blocks than that go to no bin. */
 #define KILNI_BINNED_MOST (UINT64_C(1) << 20)
+/* For larger requests what is kept is merged before a place is looked for: a
+ * better fit is worth more than speed. */
+#define KILNI_MERGED_FIRST (UINT64_C(256) << 10)
 
 /* Allocations between two rounds of housekeeping (kilni_pools_tick). */
 #define KILNI_TICK 128
