@@ -601,6 +601,9 @@ void kilni_vk_batches_close(struct kilni_vk_hw *hw)
 		pthread_mutex_unlock(&hw->lock);
 		pthread_join(hw->thread, NULL);
 	}
+	/* One that was lost may have work left. */
+	if (hw->vk.DeviceWaitIdle && !hw->hung)
+		(void)hw->vk.DeviceWaitIdle(hw->device);
 	while ((slab = hw->slabs)) {
 		hw->slabs = slab->next;
 		destroy_slab(hw, slab);

@@ -114,8 +114,6 @@ static struct kilni_vk_hw *left_behind;
 static void close_device(struct kilni_vk_hw *hw)
 {
 	kilni_vk_batches_close(hw);
-	if (hw->device && !hw->hung && hw->vk.DeviceWaitIdle)
-		(void)hw->vk.DeviceWaitIdle(hw->device);
 	if (hw->vk.DestroyDevice) {
 		kilni_vk_pipelines_close(hw);
 		kilni_vk_memory_close(hw);
