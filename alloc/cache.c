@@ -148,7 +148,7 @@ static struct kilni_class *open_class(struct kilni_pools *pools,
 				      struct kilni_cache *cache, void *stream,
 				      uint64_t size)
 {
-	size_t i = kilni_hash(stream, size) % KILNI_CLASSES;
+	size_t i = kilni_class_index(size);
 	struct kilni_class *class = lesser(&cache->class[i],
 					   &cache->class[i ^ 1]);
 	struct kilni_magazine *magazine = kilni_magazine_new(pools);

@@ -38,11 +38,17 @@ kilni_cache_of(const struct kilni_pools *pools, void *stream)
 	}
 }
 
+/* By the size alone: what a program needs shall not depend on addresses. */
+static inline size_t kilni_class_index(uint64_t size)
+{
+	return kilni_hash(NULL, size) % KILNI_CLASSES;
+}
+
 /* A class has one of two places. */
 static inline struct kilni_class *
 kilni_class_of(struct kilni_cache *cache, const void *stream, uint64_t size)
 {
-	size_t i = kilni_hash(stream, size) % KILNI_CLASSES;
+	size_t i = kilni_class_index(size);
 	struct kilni_class *class = &cache->class[i];
 
 	if (KILNI_LIKELY(class->size == size && class->stream == stream))

@@ -28,15 +28,13 @@
 #define QUIET_WINDOWS 8
 
 /*
- * The shared pool: where nothing fits, a page of a third of what is reserved,
- * of three usual pages at most, or of what is needed, whichever is more; less
+ * The shared pool: where nothing fits, a page of 2/5 of what is reserved,
+ * of two usual pages and a half at most, or of what is needed, whichever is more; less
  * where the limit would be passed, which is the peak of live bytes and a
  * twentieth. Where even what is needed passes it, unused pages go back first,
  * the largest first. Where the cap leaves less than SHARED_NEAR usual pages,
  * a page holds a whole number of what is needed.
  */
-#define SHARED_PART 3
-#define SHARED_PAGES 3
 #define SHARED_SLACK 20
 #define SHARED_NEAR 16
 
@@ -280,8 +278,8 @@ static uint64_t shared_bytes(const struct kilni_pools *pools,
 			     uint64_t least)
 {
 	uint64_t limit = shared_limit(pools, request->bytes);
-	uint64_t bytes = kilni_min_u64(pools->reserved_bytes / SHARED_PART,
-				       SHARED_PAGES * pools->page_bytes);
+	uint64_t bytes = kilni_min_u64(pools->reserved_bytes / 5 * 2,
+				       pools->page_bytes / 2 * 5);
 
 	bytes = kilni_min_u64(bytes & ~(PAGE_STEP - 1), pools->max_page);
 	while (bytes > least &&
