@@ -28,12 +28,12 @@
 #define QUIET_WINDOWS 8
 
 /*
- * The shared pool: where nothing fits, a page of 2/5 of what is reserved,
- * of two usual pages and a half at most, or of what is needed, whichever is more; less
- * where the limit would be passed, which is the peak of live bytes and a
- * twentieth. Where even what is needed passes it, unused pages go back first,
- * the largest first. Where the cap leaves less than SHARED_NEAR usual pages,
- * a page holds a whole number of what is needed.
+ * The shared pool: where nothing fits, a page of 2/5 of what is reserved, of two
+ * usual pages and a half at most, or of what is needed, whichever is more; less
+ * where the limit would be passed, which is the peak of live bytes and one part
+ * in SHARED_SLACK. Where even what is needed passes it, unused pages go back
+ * first, the largest first. Where the cap leaves less than SHARED_NEAR usual
+ * pages, a page holds a whole number of what is needed.
  */
 #define SHARED_SLACK 20
 #define SHARED_NEAR 16
