@@ -28,8 +28,8 @@
 #define QUIET_WINDOWS 8
 
 /*
- * The shared pool: where nothing fits, a page of 2/5 of what is reserved, of two
- * usual pages and a half at most, or of what is needed, whichever is more; less
+ * The shared pool: where nothing fits, a page of 2/5 of what is reserved, of three
+ * usual pages at most, or of what is needed, whichever is more; less
  * where the limit would be passed, which is the peak of live bytes and one part
  * in SHARED_SLACK. Where even what is needed passes it, unused pages go back
  * first, the largest first. Where the cap leaves less than SHARED_NEAR usual
@@ -279,7 +279,7 @@ static uint64_t shared_bytes(const struct kilni_pools *pools,
 {
 	uint64_t limit = shared_limit(pools, request->bytes);
 	uint64_t bytes = kilni_min_u64(pools->reserved_bytes / 5 * 2,
-				       pools->page_bytes / 2 * 5);
+				       3 * pools->page_bytes);
 
 	bytes = kilni_min_u64(bytes & ~(PAGE_STEP - 1), pools->max_page);
 	while (bytes > least &&

@@ -20,14 +20,14 @@
  * A call of the driver costs the same whatever an object's size, but an object
  * with one live byte in it cannot move. So the usual size of a new object is
  * one part in OBJECT_PART of what is reserved, or what is wanted if that is no
- * more than half as much again; and an object of more than twice the size is
+ * more than twice as much; and an object of more than twice the usual size is
  * destroyed rather than moved, which makes room for smaller ones. A program's
  * first EARLY requests get the largest objects and a larger limit: its memory
  * grows anyway, and a move would be wasted.
  */
 #define LIMIT_PART 24
 #define LIMIT_MOST (UINT64_C(48) << 20)
-#define OBJECT_PART 80
+#define OBJECT_PART 96
 #define OBJECT_MOST (UINT64_C(64) << 20)
 #define EARLY 3000
 #define EARLY_PART 10
@@ -358,7 +358,7 @@ static uint64_t new_bytes(const struct kilni_pools *pools,
 	uint64_t bytes = usual_object(pools), room = kilni_room(pools);
 	uint64_t least = pools->reserved_bytes / OBJECTS_MOST;
 
-	if (lack->want <= bytes + bytes / 2)
+	if (lack->want <= 2 * bytes)
 		bytes = kilni_max_u64(bytes, kilni_min_u64(lack->want,
 							   range->object_max));
 	bytes = kilni_min_u64(bytes, lack->room);
