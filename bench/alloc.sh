@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Times allocation and release (bench/alloc.c) of the pools, of the public
+# interface and, for information, of malloc in glibc, jemalloc and mimalloc
+# (Debian: libjemalloc2, libmimalloc2.0), each in a process of its own and in
+# turn, and prints tables in Markdown for bench/RESULTS.md: medians, in
+# nanoseconds for one allocation and its release.
+#
+# usage: bench/alloc.sh [BUILD]     (a built tree; default: build)
+#
+# BENCH_ROUNDS  each program runs so often, the least median counts
+#               (default: 3)
+set -eu
+top=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-$top/build}" && pwd)
+rounds=${BENCH_ROUNDS:-3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset KILN_DEVICE KILN_MEMORY_FILL KILN_POOL_VERIFY KILN_POOL_LAYOUT KILN_PAGES
+
+say()
+{
+	echo "bench: $*" >&2
+}
+
+core=$build/.libs/libkilni_core.a
+[ -e "$core" ] || {
+	say "$core is missing; build first"
+	exit 1
+}
+# What the library itself is linked with.
+libs=$(sed -n 's/^\(HWLOC\|URING\|DRM\|ZLIB\)_LIBS = //p' \
+	"$build/Makefile" | tr '\n' ' ')
+# shellcheck disable=SC2086 # a list of words
+${CC:-cc} -O2 -std=gnu11 -I"$top" -I"$top/include" "$top/bench/alloc.c" \
+	"$core" $libs -lm -ldl -lpthread -o "$work/alloc"
+
+find_library() # NAME: its path, or nothing
+{
+	ldconfig -p | sed -n "s|.*[[:space:]]\(/.*/lib$1\.so[.0-9]*\)$|\1|p" |
+		head -n 1
+}
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+	for mode in pools public; do
+		say "round $round: $mode"
+		"$work/alloc" $mode >>"$work/results"
+	done
+	say "round $round: glibc"
+	"$work/alloc" malloc | sed 's/^malloc/glibc/' >>"$work/results"
+	for name in jemalloc mimalloc; do
+		library=$(find_library $name)
+		[ -n "$library" ] || {
+			say "lib$name is missing; its rows are left out"
+			continue
+		}
+		say "round $round: $name"
+		LD_PRELOAD=$library "$work/alloc" malloc |
+			sed "s/^malloc/$name/" >>"$work/results"
+	done
+	round=$((round + 1))
+done
+
+awk -F '\t' '
+	{
+		row = $2 " " $3 " " $4 " " $1
+		if (!(row in seen)) {
+			seen[row] = 1
+			order[++rows] = row
+		}
+		key = row " " $5
+		if (!(key in best) || $6 < best[key])
+			best[key] = $6
+	}
+	function head(threads, how) {
+		printf "\n%s thread%s, given back %s:\n\n", threads, \
+			threads > 1 ? "s" : "", how == "lifo" ? \
+			"last first" : "in random order"
+		print "| bytes | what | 10 | 100 | 1,000 | 10,000 | " \
+			"100,000 | 1,000,000 |"
+		print "|---|---|---|---|---|---|---|---|"
+	}
+	END {
+		split("1 2", threads)
+		split("lifo random", how)
+		split("64 4096 1048576", bytes)
+		split("pools public glibc jemalloc mimalloc", what)
+		for (t = 1; t <= 2; t++)
+		for (h = 1; h <= 2; h++) {
+			head(threads[t], how[h])
+			for (b = 1; b <= 3; b++)
+			for (w = 1; w <= 5; w++) {
+				row = threads[t] " " how[h] " " bytes[b] " " \
+					what[w]
+				if (!(row in seen))
+					continue
+				printf "| %d | %s |", bytes[b], what[w]
+				for (live = 10; live <= 1000000; live *= 10)
+					printf " %s |", (row " " live) in \
+						best ? sprintf("%.0f", \
+						best[row " " live]) : ""
+				print ""
+			}
+		}
+	}' "$work/results"
