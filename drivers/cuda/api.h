@@ -111,6 +111,8 @@ struct cu_page_access {
 	  (cu_address to, const void *from, size_t bytes, cu_stream stream))   \
 	X(copy_out, "cuMemcpyDtoHAsync_v2", false,                             \
 	  (void *to, cu_address from, size_t bytes, cu_stream stream))         \
+	X(copy_within, "cuMemcpyDtoDAsync_v2", false,                          \
+	  (cu_address to, cu_address from, size_t bytes, cu_stream stream))    \
 	X(stream_create, "cuStreamCreate", false,                              \
 	  (cu_stream * stream, unsigned flags))                                \
 	X(stream_destroy, "cuStreamDestroy_v2", false, (cu_stream stream))     \

@@ -50,6 +50,35 @@ static unsigned blocks_for(const struct kilni_cuda_hw *hw, uint64_t threads)
 	return (unsigned)kilni_max_u64(kilni_min_u64(blocks, most), 1);
 }
 
+/* Dense operands go fastest with a thread for every vector. */
+static unsigned dense_blocks(uint64_t threads)
+{
+	return (unsigned)kilni_min_u64((threads + BLOCK - 1) / BLOCK,
+				       INT32_MAX);
+}
+
+static const struct {
+	const char *text, *entry;
+} slots[KILNI_CUDA_SLOTS] = {
+#define ROW(ID, text, entry) [KILNI_CUDA_##ID] = { text, entry },
+	KILNI_CUDA_SLOT_TABLE(ROW)
+#undef ROW
+};
+
+/* A kernel of CUDA's own; number ends the name of its text. */
+static enum kiln_status start_slot(struct launch *l, unsigned number,
+				   enum kilni_cuda_slot which, void *params)
+{
+	cu_function *slot;
+	char text[16];
+
+	slot = &l->hw->modules.other[number][which];
+	snprintf(text, sizeof(text), "%s%u", slots[which].text, number);
+	KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text, slots[which].entry));
+	l->function = *slot;
+	return start(l, params);
+}
+
 /* ---- elementwise and gather ---- */
 
 static const char *const ew_entries[KILNI_OP_COUNT] = {
@@ -77,7 +106,12 @@ static unsigned lanes_of(unsigned dtype)
 {
 	switch (dtype) {
 	case KILN_F64:
+	case KILN_I64:
+	case KILN_U64:
 		return 2;
+	case KILN_F16:
+	case KILN_BF16:
+		return 8;
 	case KILN_F32:
 	case KILN_I32:
 	case KILN_U32:
@@ -87,22 +121,58 @@ static unsigned lanes_of(unsigned dtype)
 	}
 }
 
+/* A copy that moves whole bytes can be a copy of the library's. */
+#define COPY_LEAST 65536
+
+static bool is_plain_copy(const struct kilni_ew_params *p)
+{
+	return p->op == KILNI_OP_COPY && !(p->scalars & 1) &&
+	       stored_dtype(p->dtype[0]) == stored_dtype(p->dtype[1]);
+}
+
+static enum kiln_status copy_dense(const struct launch *l,
+				   const struct kilni_ew_params *p,
+				   uint64_t bytes)
+{
+	return kilni_cuda_check(l->hw,
+				kilni_cuda.copy_within(p->out, p->in[0], bytes,
+						       l->stream),
+				"cuMemcpyDtoDAsync");
+}
+
+static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
+				    struct kilni_cuda_turn *turn)
+{
+	l->x = (unsigned)(turn->tiles * turn->parts);
+	return start_slot(l, bytes, KILNI_CUDA_MOVE_TURN, turn);
+}
+
 static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 {
 	unsigned dtype = ew_dtype(p), form = kilni_cuda_ew_form(p);
 	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
 	uint64_t lanes = form ? 1 : lanes_of(dtype);
+	struct kilni_cuda_turn turn;
 	char text[16];
 
 	if (!p->count)
 		return KILN_OK;
+	if (is_plain_copy(p)) {
+		unsigned bytes = kilni_cuda_bytes(dtype);
+
+		if (!form && p->count * bytes >= COPY_LEAST)
+			return copy_dense(l, p, p->count * bytes);
+		if (form && kilni_cuda_plan_turn(p, bytes, &turn))
+			return launch_turn(l, bytes, &turn);
+	}
 	if (KILNI_UNLIKELY(!__atomic_load_n(slot, __ATOMIC_ACQUIRE))) {
 		snprintf(text, sizeof(text), "ew%u_%u", dtype, form);
 		KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text,
 					    ew_entries[p->op]));
 	}
 	l->function = *slot;
-	l->x = blocks_for(l->hw, (p->count + lanes - 1) / lanes);
+	l->x = form ? blocks_for(l->hw, p->count)
+		    : dense_blocks((p->count + lanes - 1) / lanes);
 	return start(l, p);
 }
 
@@ -110,11 +180,18 @@ static enum kiln_status launch_gather(struct launch *l,
 				      struct kilni_gather_params *p)
 {
 	unsigned form = kilni_cuda_gather_form(p), row;
+	struct kilni_cuda_rows rows;
 	cu_function *slot;
 	char text[16];
 
 	if (!p->count)
 		return KILN_OK;
+	if (kilni_cuda_plan_rows(p, &rows)) {
+		l->x = rows.pieces ? (unsigned)(rows.rows * rows.pieces)
+				   : blocks_for(l->hw,
+						rows.rows * rows.units);
+		return start_slot(l, 8, KILNI_CUDA_MOVE_ROWS, &rows);
+	}
 	row = (unsigned)__builtin_ctz(p->element_bytes);
 	slot = &l->hw->modules.gather[row][form];
 	snprintf(text, sizeof(text), "gather%u_%u", p->element_bytes, form);
@@ -125,28 +202,6 @@ static enum kiln_status launch_gather(struct launch *l,
 }
 
 /* ---- kernels of CUDA's own ---- */
-
-static const struct {
-	const char *text, *entry;
-} slots[KILNI_CUDA_SLOTS] = {
-#define ROW(ID, text, entry) [KILNI_CUDA_##ID] = { text, entry },
-	KILNI_CUDA_SLOT_TABLE(ROW)
-#undef ROW
-};
-
-static enum kiln_status start_slot(struct launch *l, unsigned dtype,
-				   enum kilni_cuda_slot which, void *params)
-{
-	cu_function *slot;
-	char text[16];
-
-	dtype = stored_dtype(dtype);
-	slot = &l->hw->modules.other[dtype][which];
-	snprintf(text, sizeof(text), "%s%u", slots[which].text, dtype);
-	KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text, slots[which].entry));
-	l->function = *slot;
-	return start(l, params);
-}
 
 static bool sums_wide(const struct kilni_scatter_params *p)
 {
@@ -171,66 +226,80 @@ static enum kiln_status launch_scatter(struct launch *l,
 		return KILN_OK;
 	l->x = every;
 	if (sums_wide(p))
-		KILNI_TRY(start_slot(l, p->dtype, KILNI_CUDA_SCATTER_WIDEN,
+		KILNI_TRY(start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_SCATTER_WIDEN,
 				     p));
 	l->x = blocks_for(l->hw, p->count / p->shape[p->dim]);
-	KILNI_TRY(start_slot(l, p->dtype, updates[p->update], p));
+	KILNI_TRY(start_slot(l, stored_dtype(p->dtype), updates[p->update], p));
 	l->x = every;
 	if (sums_wide(p))
-		KILNI_TRY(start_slot(l, p->dtype, KILNI_CUDA_SCATTER_NARROW,
+		KILNI_TRY(start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_SCATTER_NARROW,
 				     p));
 	return KILN_OK;
 }
 
-/* The first of the two kernels; the second has its slot behind ALL. */
-static enum kilni_cuda_slot reduce_slot(const struct kilni_reduce_params *p)
+/* The three kernels of an op; COLUMNS and FINISH may be missing. */
+struct reduce_slots {
+	enum kilni_cuda_slot plain, columns, finish;
+};
+
+#define SLOTS(ID)                                                              \
+	(struct reduce_slots)                                                  \
+	{                                                                      \
+		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_COLUMNS_##ID,               \
+			KILNI_CUDA_FINISH_##ID                                 \
+	}
+#define SLOTS_AT(ID)                                                           \
+	(struct reduce_slots)                                                  \
+	{                                                                      \
+		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_REDUCE_##ID,                \
+			KILNI_CUDA_FINISH_##ID                                 \
+	}
+
+static struct reduce_slots reduce_slots(const struct kilni_reduce_params *p)
 {
 	switch (p->op) {
 	case KILNI_OP_SUM:
-		return KILNI_CUDA_REDUCE_SUM;
+		return SLOTS(SUM);
 	case KILNI_OP_MEAN:
-		return KILNI_CUDA_REDUCE_MEAN;
+		return SLOTS(MEAN);
 	case KILNI_OP_PROD:
-		return KILNI_CUDA_REDUCE_PROD;
+		return SLOTS(PROD);
 	case KILNI_OP_MAX:
-		return p->index ? KILNI_CUDA_REDUCE_MAX_AT
-				: KILNI_CUDA_REDUCE_MAX;
+		return p->index ? SLOTS_AT(MAX_AT) : SLOTS(MAX);
 	case KILNI_OP_MIN:
-		return p->index ? KILNI_CUDA_REDUCE_MIN_AT
-				: KILNI_CUDA_REDUCE_MIN;
+		return p->index ? SLOTS_AT(MIN_AT) : SLOTS(MIN);
 	case KILNI_OP_MAX_ABS:
-		return KILNI_CUDA_REDUCE_MAX_ABS;
+		return SLOTS(MAX_ABS);
 	case KILNI_OP_ARGMAX:
-		return KILNI_CUDA_REDUCE_MAX_AT;
+		return SLOTS_AT(MAX_AT);
 	case KILNI_OP_ARGMIN:
-		return KILNI_CUDA_REDUCE_MIN_AT;
+		return SLOTS_AT(MIN_AT);
 	case KILNI_OP_ANY:
-		return KILNI_CUDA_REDUCE_ANY;
+		return SLOTS(ANY);
 	default:
-		return KILNI_CUDA_REDUCE_ALL;
+		return SLOTS(ALL);
 	}
 }
 
 static enum kiln_status launch_reduce(struct launch *l,
 				      const struct kilni_reduce_params *p)
 {
-	enum kilni_cuda_slot slot = reduce_slot(p);
+	struct reduce_slots slot = reduce_slots(p);
 	struct kilni_cuda_reduce plan;
-	uint64_t per_block;
 
 	kilni_cuda_plan_reduce(p, &plan);
 	if (!plan.outputs)
 		return KILN_OK;
-	per_block = BLOCK / plan.lanes;
-	l->x = (unsigned)((plan.outputs + per_block - 1) / per_block);
+	l->x = (unsigned)kilni_cuda_reduce_blocks(&plan);
 	l->y = plan.chunks;
-	KILNI_TRY(start_slot(l, p->dtype, slot, &plan));
+	KILNI_TRY(start_slot(l, stored_dtype(p->dtype),
+			     plan.columns > 1 ? slot.columns : slot.plain,
+			     &plan));
 	if (plan.chunks == 1)
 		return KILN_OK;
 	l->x = (unsigned)plan.outputs;
 	l->y = 1;
-	slot += KILNI_CUDA_FINISH_SUM - KILNI_CUDA_REDUCE_SUM;
-	return start_slot(l, p->dtype, slot, &plan);
+	return start_slot(l, stored_dtype(p->dtype), slot.finish, &plan);
 }
 
 static enum kiln_status launch_matmul(struct launch *l,
@@ -252,12 +321,12 @@ static enum kiln_status launch_matmul(struct launch *l,
 	l->x = (unsigned)tiles;
 	l->y = plan.splits;
 	l->z = (unsigned)kilni_min_u64(plan.batches, 65535);
-	KILNI_TRY(start_slot(l, p->dtype, slot, &plan));
+	KILNI_TRY(start_slot(l, stored_dtype(p->dtype), slot, &plan));
 	if (plan.splits == 1)
 		return KILN_OK;
 	l->x = blocks_for(l->hw, plan.batches * p->m * p->n);
 	l->y = l->z = 1;
-	return start_slot(l, p->dtype, KILNI_CUDA_MATMUL_ADD, &plan);
+	return start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_MATMUL_ADD, &plan);
 }
 
 /* ---- entries ---- */

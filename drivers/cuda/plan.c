@@ -19,6 +19,17 @@ static uint64_t div_up(uint64_t a, uint64_t b)
 	return a / b + (a % b != 0);
 }
 
+unsigned kilni_cuda_bytes(unsigned dtype)
+{
+	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
+#define BYTES_(id, value, name, size, cls) [value] = size,
+		KILN_DTYPE_TABLE(BYTES_)
+#undef BYTES_
+	};
+
+	return bytes[dtype];
+}
+
 /* ---- forms ---- */
 
 /* The farthest offset of an operand; saturates. */
@@ -63,12 +74,104 @@ unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p)
 	return p->rank == 1 && p->index_stride[0] == 1 ? 0 : 1;
 }
 
+/* ---- copies and rows ---- */
+
+/* Shorter axes are not worth a tile. */
+#define TURN_LEAST 8
+
+static int find_unit(const uint64_t *shape, const int64_t *stride,
+		     unsigned rank)
+{
+	for (unsigned d = 0; d < rank; d++)
+		if (stride[d] == 1 && shape[d] >= TURN_LEAST)
+			return (int)d;
+	return -1;
+}
+
+bool kilni_cuda_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
+			  struct kilni_cuda_turn *plan)
+{
+	int row = find_unit(p->shape, p->stride[1], p->rank);
+	int column = find_unit(p->shape, p->stride[0], p->rank);
+	uint64_t tile = KILNI_CUDA_TURN_TILE(bytes);
+
+	if (row < 0 || column < 0 || row == column)
+		return false;
+	memset(plan, 0, sizeof(*plan));
+	plan->bytes = bytes;
+	plan->in = p->in[0];
+	plan->out = p->out;
+	plan->rows = p->shape[row];
+	plan->columns = p->shape[column];
+	plan->in_column = p->stride[1][column];
+	plan->out_row = p->stride[0][row];
+	plan->row_tiles = div_up(plan->rows, tile);
+	plan->tiles = plan->row_tiles * div_up(plan->columns, tile);
+	plan->parts = 1;
+	for (int d = 0; d < p->rank; d++) {
+		if (d == row || d == column)
+			continue;
+		plan->size[plan->rank] = p->shape[d];
+		plan->in_stride[plan->rank] = p->stride[1][d];
+		plan->out_stride[plan->rank++] = p->stride[0][d];
+		plan->parts *= p->shape[d];
+	}
+	return plan->tiles * plan->parts <= INT32_MAX;
+}
+
+/* Elements behind the chosen axis where they lie side by side; else 0. */
+static uint64_t dense_behind(const struct kilni_gather_params *p)
+{
+	uint64_t inner = 1;
+
+	for (unsigned d = p->rank; d-- > p->dim + 1;) {
+		if (p->shape[d] != 1 &&
+		    (p->index_stride[d] ||
+		     p->source_stride[d] != (int64_t)inner))
+			return 0;
+		inner *= p->shape[d];
+	}
+	return inner;
+}
+
+bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
+			  struct kilni_cuda_rows *plan)
+{
+	uint64_t inner = dense_behind(p), bytes = inner * p->element_bytes;
+
+	if (!bytes || bytes % 16 || (p->source | p->out) % 16)
+		return false;
+	memset(plan, 0, sizeof(*plan));
+	for (unsigned d = 0; d <= p->dim; d++) {
+		int64_t step = p->source_stride[d] * p->element_bytes;
+
+		if (step % 16)
+			return false;
+		plan->shape[d] = p->shape[d];
+		plan->source_stride[d] = step / 16;
+		plan->index_stride[d] = p->index_stride[d];
+	}
+	plan->report = p->report;
+	plan->out = p->out;
+	plan->source = p->source;
+	plan->index = p->index;
+	plan->dim_size = p->dim_size;
+	plan->rows = p->count / inner;
+	plan->units = bytes / 16;
+	plan->inner = inner;
+	if (plan->units >= KILNI_CUDA_BLOCK)
+		plan->pieces = div_up(plan->units, KILNI_CUDA_PIECE);
+	plan->rank = p->dim + 1;
+	plan->index_dtype = p->index_dtype;
+	return plan->rows * plan->pieces <= INT32_MAX;
+}
+
 /* ---- reductions ---- */
 
 /* Blocks that fill a large device once, chunks included. */
 #define REDUCE_BLOCKS 1024
-/* Elements of a thread from which a chunk is worth a block of its own. */
-#define REDUCE_EACH 16
+/* Reads of a thread from which a chunk is worth a block of its own. */
+#define REDUCE_EACH 8
 
 struct axis {
 	uint64_t size;
@@ -136,54 +239,85 @@ static uint32_t power_at_most(uint64_t most)
 	return power;
 }
 
+/* Elements that a thread reads at once along a row. */
+static uint32_t row_vector(const struct kilni_reduce_params *p)
+{
+	return 16 / kilni_cuda_bytes(p->dtype);
+}
+
+/* Whether several columns can be read at once. */
+static bool columns_fit(const struct kilni_reduce_params *p,
+			const struct axis *kept, const struct axis *reduced,
+			const struct kilni_cuda_reduce *r)
+{
+	uint32_t bytes = kilni_cuda_bytes(p->dtype);
+	int64_t columns = KILNI_CUDA_COLUMNS(bytes);
+
+	if (r->reduced_rank > 1 || p->in % ((uint64_t)columns * bytes) ||
+	    kept[r->kept_rank - 1].size % (uint64_t)columns)
+		return false;
+	for (unsigned d = 0; d + 1 < r->kept_rank; d++)
+		if (kept[d].stride % columns)
+			return false;
+	return !r->reduced_rank || reduced[0].stride % columns == 0;
+}
+
 /*
  * Threads per output. Along rows that lie side by side neighbouring threads
  * read neighbouring elements; in columns form they have neighbouring outputs.
  */
-static void choose_lanes(struct kilni_cuda_reduce *r, const struct axis *kept,
+static void choose_lanes(const struct kilni_reduce_params *p, bool indexed,
+			 struct kilni_cuda_reduce *r, const struct axis *kept,
 			 const struct axis *reduced)
 {
-	bool rows = r->reduced_rank &&
-		    magnitude(reduced[r->reduced_rank - 1].stride) == 1;
+	uint64_t units = r->length, outputs = r->outputs;
 
-	r->columns = !rows && r->kept_rank &&
-		     magnitude(kept[r->kept_rank - 1].stride) == 1;
+	r->row = r->reduced_rank == 1 && reduced[0].stride == 1;
+	r->columns = !r->row && r->kept_rank &&
+		     kept[r->kept_rank - 1].stride == 1;
+	if (r->row)
+		units = kilni_max_u64(units / row_vector(p), 1);
 	if (!r->columns) {
-		r->lanes = r->length > 2048 ? KILNI_CUDA_BLOCK
-					    : power_at_most(kilni_min_u64(
-						      r->length, 32));
+		r->lanes = units > 512 ? KILNI_CUDA_BLOCK
+				       : power_at_most(
+						 kilni_min_u64(units, 32));
 		return;
 	}
-	/* Narrow rows leave threads for more of them. */
-	r->lanes = power_at_most(kilni_min_u64(
-		kilni_max_u64(KILNI_CUDA_BLOCK / r->outputs, 8),
-		kilni_max_u64(r->length / 8, 1)));
-	if (r->outputs >= (uint64_t)REDUCE_BLOCKS * KILNI_CUDA_BLOCK)
+	if (!indexed && columns_fit(p, kept, reduced, r)) {
+		r->columns = KILNI_CUDA_COLUMNS(kilni_cuda_bytes(p->dtype));
+		outputs /= r->columns;
+	}
+	/* Few columns leave threads for more of the rows. */
+	r->lanes = power_at_most(
+		kilni_min_u64(kilni_max_u64(KILNI_CUDA_BLOCK / outputs, 8),
+			      kilni_max_u64(r->length / 8, 1)));
+	if (outputs >= (uint64_t)REDUCE_BLOCKS * KILNI_CUDA_BLOCK)
 		r->lanes = 1;
 }
 
-static void cut(struct kilni_cuda_reduce *r)
+static uint64_t outputs_per_block(const struct kilni_cuda_reduce *r)
 {
-	uint64_t blocks = div_up(r->outputs, KILNI_CUDA_BLOCK / r->lanes);
-	uint64_t least = (uint64_t)r->lanes * REDUCE_EACH;
-	uint64_t chunks = kilni_min_u64(REDUCE_BLOCKS / blocks,
-					r->length / least);
+	return (uint64_t)KILNI_CUDA_BLOCK / r->lanes *
+	       kilni_max_u64(r->columns, 1);
+}
+
+uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r)
+{
+	return div_up(r->outputs, outputs_per_block(r));
+}
+
+static void cut(const struct kilni_reduce_params *p,
+		struct kilni_cuda_reduce *r)
+{
+	uint64_t step = (uint64_t)r->lanes * (r->row ? row_vector(p) : 1);
+	uint64_t chunks = kilni_min_u64(
+		REDUCE_BLOCKS / kilni_cuda_reduce_blocks(r),
+		r->length / (step * REDUCE_EACH));
 
 	chunks = kilni_max_u64(chunks, 1);
 	r->chunk = kilni_max_u64(div_up(r->length, chunks), 1);
-	r->chunk = div_up(r->chunk, r->lanes) * r->lanes;
+	r->chunk = div_up(r->chunk, step) * step;
 	r->chunks = (uint32_t)kilni_max_u64(div_up(r->length, r->chunk), 1);
-}
-
-static uint32_t bytes_of(unsigned dtype)
-{
-	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
-#define BYTES_(id, value, name, size, cls) [value] = size,
-		KILN_DTYPE_TABLE(BYTES_)
-#undef BYTES_
-	};
-
-	return bytes[dtype];
 }
 
 static void plan_shape(const struct kilni_reduce_params *p,
@@ -203,8 +337,8 @@ static void plan_shape(const struct kilni_reduce_params *p,
 		sort_axes(reduced, r->reduced_rank);
 	r->kept_rank = join_axes(kept, r->kept_rank);
 	r->reduced_rank = join_axes(reduced, r->reduced_rank);
-	choose_lanes(r, kept, reduced);
-	cut(r);
+	choose_lanes(p, indexed, r, kept, reduced);
+	cut(p, r);
 	for (unsigned d = 0; d < r->kept_rank; d++) {
 		r->kept_size[d] = kept[d].size;
 		r->kept_stride[d] = kept[d].stride;
@@ -226,8 +360,8 @@ void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 	plan->index = p->index;
 	plan->partial = p->workspace;
 	plan->dtype = p->dtype;
-	plan->out_bytes = bytes_of(p->out_dtype);
-	plan->index_bytes = bytes_of(p->index_dtype);
+	plan->out_bytes = kilni_cuda_bytes(p->out_dtype);
+	plan->index_bytes = kilni_cuda_bytes(p->index_dtype);
 	plan_shape(p, plan);
 }
 
@@ -237,9 +371,10 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 	struct kilni_cuda_reduce plan;
 	uint64_t bytes = 0;
 
-	/* Whether an index is wanted may not be known yet. */
-	for (int index = 0; index < 2; index++) {
-		q.index = (uint64_t)index;
+	/* Addresses, on which the choice depends, may not be known yet. */
+	for (int i = 0; i < 4; i++) {
+		q.index = i & 1;
+		q.in = i >> 1;
 		kilni_cuda_plan_reduce(&q, &plan);
 		if (plan.outputs && plan.chunks > 1)
 			bytes = kilni_max_u64(bytes,
@@ -269,7 +404,7 @@ static const struct {
 /* Bytes of a sum. */
 static uint32_t sum_bytes(unsigned dtype)
 {
-	return kilni_max_u64(bytes_of(dtype), 4) == 8 ? 8 : 4;
+	return kilni_max_u64(kilni_cuda_bytes(dtype), 4) == 8 ? 8 : 4;
 }
 
 /* The largest tile that leaves no multiprocessor without one. */

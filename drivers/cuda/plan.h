@@ -2,6 +2,7 @@
 #ifndef KILNI_CUDA_PLAN_H
 #define KILNI_CUDA_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/abi.h"
@@ -16,9 +17,22 @@
 unsigned kilni_cuda_ew_form(const struct kilni_ew_params *p);
 unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p);
 
+/* Bytes of an element. */
+unsigned kilni_cuda_bytes(unsigned dtype);
+
+/* Whether a strided copy of elements of that size turns two axes round. */
+bool kilni_cuda_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
+			  struct kilni_cuda_turn *plan);
+
+/* Whether a gather takes whole rows that can go 16 bytes at a time. */
+bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
+			  struct kilni_cuda_rows *plan);
+
 /* Addresses may be blank; workspace decides on chunks and splits. */
 void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 			    struct kilni_cuda_reduce *plan);
+/* Blocks side by side of the first kernel. */
+uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
 
 /* Gives the kernel. */

@@ -412,24 +412,27 @@ static bool leave(struct kilni_cuda_queue *queue)
 	return empty;
 }
 
-static bool is_empty(struct kilni_cuda_queue *queue)
+static uint64_t load_submitted(struct kilni_cuda_queue *queue)
 {
-	bool empty;
+	uint64_t submitted;
 
 	pthread_mutex_lock(&hw_of(queue)->lock);
-	empty = queue->issued == queue->submitted;
+	submitted = queue->submitted;
 	pthread_mutex_unlock(&hw_of(queue)->lock);
-	return empty;
+	return submitted;
 }
 
 /* Issues until the queue is empty or held; gives the queues to run next. */
 static struct kilni_cuda_queue *run_one(struct kilni_cuda_queue *queue,
 					struct kilni_cuda_queue *list)
 {
+	uint64_t upto = load_submitted(queue);
 	struct kilni_entry *entry;
 
 	for (;;) {
-		if (is_empty(queue)) {
+		if (queue->issued == upto)
+			upto = load_submitted(queue);
+		if (queue->issued == upto) {
 			if (queue->issued != queue->marked)
 				list = put_mark(queue, list);
 			if (leave(queue))

@@ -31,6 +31,8 @@ struct kilni_cuda_reduce {
 	uint32_t chunks;
 	uint32_t lanes;        /* a power of two, at most 256 */
 	uint32_t columns;      /* neighbouring threads have different outputs */
+	uint32_t row;          /* elements of an output lie side by side */
+	uint32_t reserved;
 	uint32_t kept_rank;
 	uint32_t reduced_rank;
 	uint32_t out_bytes;    /* of a bool */
@@ -41,6 +43,9 @@ struct kilni_cuda_reduce {
 	uint64_t reduced_size[KILNI_RANK_MAX];
 	int64_t reduced_stride[KILNI_RANK_MAX];
 };
+
+/* Columns that a thread of kl_columns_<op> has side by side. */
+#define KILNI_CUDA_COLUMNS(bytes) ((bytes) == 8 ? 2 : 4)
 
 /* Bytes of a chunk's accumulator and index. */
 #define KILNI_CUDA_PARTIAL_BYTES 24
@@ -65,7 +70,57 @@ struct kilni_cuda_matmul {
 	X(MEDIUM, 64, 64, 64)                                                  \
 	X(SMALL, 32, 32, 32)
 
-/* Slots of the kernels, and the entries' names: text, entry. */
+/*
+ * A copy in which rows lie side by side in the input (stride 1) and columns in
+ * the result, for each part of the other axes. Strides in elements.
+ */
+struct kilni_cuda_turn {
+	uint64_t in;
+	uint64_t out;
+	uint64_t rows, columns;
+	int64_t in_column;
+	int64_t out_row;
+	uint64_t row_tiles;
+	uint64_t tiles;        /* of a part */
+	uint64_t parts;
+	uint32_t rank;
+	uint32_t bytes;        /* known to the kernel; for who looks on */
+	uint64_t size[KILNI_RANK_MAX];
+	int64_t in_stride[KILNI_RANK_MAX];
+	int64_t out_stride[KILNI_RANK_MAX];
+};
+
+/* Side of a tile. */
+#define KILNI_CUDA_TURN_TILE(bytes) ((bytes) == 8 ? 32 : 64)
+
+/*
+ * A gather of whole rows of units times 16 bytes, inner elements each. The
+ * last of the rank axes is the chosen one; strides of the source in units.
+ */
+struct kilni_cuda_rows {
+	uint64_t report;
+	uint64_t out;
+	uint64_t source;
+	uint64_t index;
+	int64_t dim_size;
+	uint64_t rows;
+	uint64_t units;
+	uint64_t inner;
+	uint64_t pieces;       /* of a row, a block each; 0: rows are short */
+	uint32_t rank;
+	uint32_t index_dtype;
+	uint64_t shape[KILNI_RANK_MAX];
+	int64_t source_stride[KILNI_RANK_MAX];
+	int64_t index_stride[KILNI_RANK_MAX];
+};
+
+/* Units of a piece. */
+#define KILNI_CUDA_PIECE (4 * KILNI_CUDA_BLOCK)
+
+/*
+ * Slots of the kernels, and the entries' names: text, entry. The text's name
+ * is followed by the number of the dtype, for "move" by an element's bytes.
+ */
 #define KILNI_CUDA_SLOT_TABLE(X)                                               \
 	X(REDUCE_SUM, "reduce", "kl_reduce_SUM")                               \
 	X(REDUCE_MEAN, "reduce", "kl_reduce_MEAN")                             \
@@ -87,6 +142,14 @@ struct kilni_cuda_matmul {
 	X(FINISH_MIN_AT, "reduce", "kl_finish_MIN_AT")                         \
 	X(FINISH_ANY, "reduce", "kl_finish_ANY")                               \
 	X(FINISH_ALL, "reduce", "kl_finish_ALL")                               \
+	X(COLUMNS_SUM, "reduce", "kl_columns_SUM")				\
+	X(COLUMNS_MEAN, "reduce", "kl_columns_MEAN")				\
+	X(COLUMNS_PROD, "reduce", "kl_columns_PROD")				\
+	X(COLUMNS_MAX, "reduce", "kl_columns_MAX")				\
+	X(COLUMNS_MIN, "reduce", "kl_columns_MIN")				\
+	X(COLUMNS_MAX_ABS, "reduce", "kl_columns_MAX_ABS")			\
+	X(COLUMNS_ANY, "reduce", "kl_columns_ANY")				\
+	X(COLUMNS_ALL, "reduce", "kl_columns_ALL")				\
 	X(SCATTER_ASSIGN, "scatter", "kl_scatter_ASSIGN")                      \
 	X(SCATTER_ADD, "scatter", "kl_scatter_ADD")                            \
 	X(SCATTER_MUL, "scatter", "kl_scatter_MUL")                            \
@@ -97,7 +160,9 @@ struct kilni_cuda_matmul {
 	X(MATMUL_LARGE, "matmul", "kl_matmul_LARGE")                           \
 	X(MATMUL_MEDIUM, "matmul", "kl_matmul_MEDIUM")                         \
 	X(MATMUL_SMALL, "matmul", "kl_matmul_SMALL")                           \
-	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")
+	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")                               \
+	X(MOVE_TURN, "move", "kl_move_TURN")                                   \
+	X(MOVE_ROWS, "move", "kl_move_ROWS")
 
 enum kilni_cuda_slot {
 #define KILNI_CUDA_SLOT_(ID, text, entry) KILNI_CUDA_##ID,

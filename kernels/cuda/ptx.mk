@@ -21,7 +21,8 @@ gather := $(foreach f,$(forms),$(foreach b,1 2 4 8,gather$(b)_$(f)))
 reduce := $(foreach d,$(dtypes),reduce$(d))
 scatter := $(foreach d,$(dtypes),scatter$(d))
 matmul := $(foreach d,$(numbers),matmul$(d))
-names := $(ew) $(gather) $(reduce) $(scatter) $(matmul)
+move := $(foreach b,1 2 4 8,move$(b))
+names := $(ew) $(gather) $(reduce) $(scatter) $(matmul) $(move)
 
 texts := $(names:%=$(OUT)/%.ptx)
 
@@ -41,7 +42,8 @@ define compile
 $(OUT)/$(1).ptx: $(SRC)/kernels/$(2) $(SRC)/kernels/cuda/ptx.mk
 	@mkdir -p $(OUT)
 	@echo "  PTX      $(1)"
-	@$(CLANG) $(FLAGS) $(3) -MF $(OUT)/$(1).d -MT $(OUT)/$(1).ptx $(SRC)/kernels/$(2) -o $$@.new && mv $$@.new $$@
+	@$(CLANG) $(FLAGS) $(3) -MF $(OUT)/$(1).d -MT $(OUT)/$(1).ptx \
+		$(SRC)/kernels/$(2) -o $$@.new && mv $$@.new $$@
 endef
 
 number = $(subst ew,,$(firstword $(subst _, ,$(1))))
@@ -51,6 +53,7 @@ $(foreach n,$(gather),$(eval $(call compile,$(n),kl/gather.kl,-DKL_BYTES=$(subst
 $(foreach n,$(reduce),$(eval $(call compile,$(n),cuda/reduce.cu,-DKL_DTYPE=$(subst reduce,,$(n)))))
 $(foreach n,$(scatter),$(eval $(call compile,$(n),cuda/scatter.cu,-DKL_DTYPE=$(subst scatter,,$(n)))))
 $(foreach n,$(matmul),$(eval $(call compile,$(n),cuda/matmul.cu,-DKL_DTYPE=$(subst matmul,,$(n)))))
+$(foreach n,$(move),$(eval $(call compile,$(n),cuda/move.cu,-DKL_BYTES=$(subst move,,$(n)))))
 
 -include $(texts:%.ptx=%.d)
 .SECONDARY:

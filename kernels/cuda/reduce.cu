@@ -13,16 +13,9 @@
 #include "kernels/kl/storage.kl"
 #include "kernels/kl/type.h"
 #include "kernels/cuda/params.h"
-
-#define DEVICE static __attribute__((device, always_inline, unused)) inline
-#define SHARED __attribute__((shared))
-#define BLOCK KILNI_CUDA_BLOCK
+#include "kernels/cuda/stored.cuh"
 
 typedef const struct kilni_cuda_reduce &params;
-
-DEVICE u32 thread() { return (u32)__nvvm_read_ptx_sreg_tid_x(); }
-DEVICE u64 block_x() { return (u64)(u32)__nvvm_read_ptx_sreg_ctaid_x(); }
-DEVICE u32 block_y() { return (u32)__nvvm_read_ptx_sreg_ctaid_y(); }
 
 /* ---- writing ---- */
 
@@ -314,16 +307,16 @@ struct fold_all : fold_any {
 /* ---- what an element gives, with its place or without ---- */
 
 template <class F> struct element {
-	DEVICE typename F::A get(u64 in, i64 offset, u64 at)
+	DEVICE typename F::A of(stored x, u64 at)
 	{
-		return F::load(KL_GET(in, offset));
+		return F::load(value_of(x));
 	}
 };
 #if !KL_IS_BOOL
 template <bool least> struct element<fold_at<least>> {
-	DEVICE typename fold_at<least>::A get(u64 in, i64 offset, u64 at)
+	DEVICE typename fold_at<least>::A of(stored x, u64 at)
 	{
-		return { order<least>::of(KL_GET(in, offset)), at };
+		return { order<least>::of(value_of(x)), at };
 	}
 };
 #endif
@@ -345,59 +338,122 @@ DEVICE i64 offset_of(const u64 *size, const i64 *stride, u32 rank, u64 i)
 	return offset;
 }
 
-#define UNROLL 8
+/* Accumulators of a thread and output; elements go to them in turn. */
+#define TURNS 8
+/* Elements that are read at once along a row, and such reads at a time. */
+#define VECTOR (16 / (int)sizeof(stored))
+#define READS (VECTOR > 4 ? 2 : 4)
+
+template <class F> struct turns {
+	typename F::A acc[TURNS];
+
+	DEVICE void clear(turns &t)
+	{
+		KL_UNROLL
+		for (int j = 0; j < TURNS; j++)
+			t.acc[j] = F::neutral();
+	}
+
+	DEVICE void add(turns &t, int j, stored x, u64 at)
+	{
+		t.acc[j % TURNS] =
+			F::join(t.acc[j % TURNS], element<F>::of(x, at));
+	}
+
+	DEVICE typename F::A join(turns &t)
+	{
+		KL_UNROLL
+		for (int w = TURNS / 2; w > 0; w /= 2) {
+			KL_UNROLL
+			for (int j = 0; j < w; j++)
+				t.acc[j] = F::join(t.acc[j], t.acc[j + w]);
+		}
+		return t.acc[0];
+	}
+};
+
+/* VECTOR elements, at once where they are aligned. */
+DEVICE run<VECTOR> read_run(const stored *x, bool aligned)
+{
+	run<VECTOR> r;
+
+	if (aligned)
+		return read_aligned<VECTOR>(x);
+	KL_UNROLL
+	for (int e = 0; e < VECTOR; e++)
+		r.x[e] = x[e];
+	return r;
+}
+
+/* Elements that lie side by side; lanes threads take VECTOR each in turn. */
+template <class F>
+DEVICE typename F::A walk_row(const stored *x, u64 at, u64 n, u32 lane,
+			      u32 lanes)
+{
+	bool aligned = ((u64)x & 15) == 0;
+	u64 whole = n / VECTOR * VECTOR;
+	u64 step = (u64)lanes * VECTOR, i = (u64)lane * VECTOR;
+	turns<F> t;
+
+	turns<F>::clear(t);
+	for (; i + (READS - 1) * step < whole; i += READS * step) {
+		run<VECTOR> r[READS];
+
+		KL_UNROLL
+		for (int k = 0; k < READS; k++)
+			r[k] = read_run(x + i + k * step, aligned);
+		KL_UNROLL
+		for (int k = 0; k < READS; k++) {
+			KL_UNROLL
+			for (int e = 0; e < VECTOR; e++)
+				turns<F>::add(t, k * VECTOR + e, r[k].x[e],
+					      at + i + k * step + e);
+		}
+	}
+	for (; i < whole; i += step) {
+		run<VECTOR> r = read_run(x + i, aligned);
+
+		KL_UNROLL
+		for (int e = 0; e < VECTOR; e++)
+			turns<F>::add(t, e, r.x[e], at + i + e);
+	}
+	for (i = whole + lane; i < n; i += lanes)
+		turns<F>::add(t, 0, x[i], at + i);
+	return turns<F>::join(t);
+}
 
 /* The elements first, first + step, ... below end of one output. */
 template <class F>
-DEVICE typename F::A walk(params p, i64 base, u64 first, u64 end, u64 step)
+DEVICE typename F::A walk(params p, const stored *x, u64 first, u64 end,
+			  u64 step)
 {
-	typename F::A acc[UNROLL];
+	i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
 	u64 i = first;
+	turns<F> t;
 
-	KL_UNROLL
-	for (int j = 0; j < UNROLL; j++)
-		acc[j] = F::neutral();
-	if (p.reduced_rank <= 1) {
-		i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
-
-		for (; end - i > (UNROLL - 1) * step && i < end;
-		     i += UNROLL * step) {
-			typename F::A x[UNROLL];
-
-			KL_UNROLL
-			for (int j = 0; j < UNROLL; j++) {
-				u64 at = i + (u64)j * step;
-
-				x[j] = element<F>::get(
-					p.in, base + (i64)at * stride, at);
-			}
-			KL_UNROLL
-			for (int j = 0; j < UNROLL; j++)
-				acc[j] = F::join(acc[j], x[j]);
-		}
+	turns<F>::clear(t);
+	if (p.reduced_rank > 1) {
 		for (; i < end; i += step)
-			acc[0] = F::join(acc[0],
-					 element<F>::get(p.in,
-							 base + (i64)i * stride,
-							 i));
-	} else {
-		for (; i < end; i += step)
-			acc[0] = F::join(
-				acc[0],
-				element<F>::get(
-					p.in,
-					base + offset_of(p.reduced_size,
-							 p.reduced_stride,
-							 p.reduced_rank, i),
-					i));
+			turns<F>::add(t, 0,
+				      x[offset_of(p.reduced_size,
+						  p.reduced_stride,
+						  p.reduced_rank, i)],
+				      i);
+		return turns<F>::join(t);
 	}
-	KL_UNROLL
-	for (int w = UNROLL / 2; w > 0; w /= 2) {
+	for (; i + (TURNS - 1) * step < end; i += TURNS * step) {
+		stored r[TURNS];
+
 		KL_UNROLL
-		for (int j = 0; j < w; j++)
-			acc[j] = F::join(acc[j], acc[j + w]);
+		for (int j = 0; j < TURNS; j++)
+			r[j] = x[(i64)(i + j * step) * stride];
+		KL_UNROLL
+		for (int j = 0; j < TURNS; j++)
+			turns<F>::add(t, j, r[j], i + j * step);
 	}
-	return acc[0];
+	for (; i < end; i += step)
+		turns<F>::add(t, 0, x[(i64)i * stride], i);
+	return turns<F>::join(t);
 }
 
 /* Joins the accumulators of count threads, step apart in the block. */
@@ -430,11 +486,15 @@ template <class F> DEVICE void reduce(params p)
 	u64 end = p.length - begin < p.chunk ? p.length : begin + p.chunk;
 	typename F::A acc = F::neutral();
 
-	if (o < p.outputs)
-		acc = walk<F>(p,
-			      offset_of(p.kept_size, p.kept_stride,
-					p.kept_rank, o),
-			      begin + lane, end, p.lanes);
+	if (o < p.outputs) {
+		const stored *x = (const stored *)p.in +
+				  offset_of(p.kept_size, p.kept_stride,
+					    p.kept_rank, o);
+
+		acc = p.row ? walk_row<F>(x + begin, begin, end - begin, lane,
+					  p.lanes)
+			    : walk<F>(p, x, begin + lane, end, p.lanes);
+	}
 	acc = join_block<F>(acc, all, lane, p.lanes,
 			    p.columns ? per_block : 1);
 	if (lane != 0 || o >= p.outputs)
@@ -443,6 +503,71 @@ template <class F> DEVICE void reduce(params p)
 		F::put(p, o, acc);
 	else
 		((typename F::A *)p.partial)[block_y() * p.outputs + o] = acc;
+}
+
+/* Columns, of which a thread has several side by side. */
+#define COLUMNS KILNI_CUDA_COLUMNS(sizeof(stored))
+
+template <class F> DEVICE void reduce_columns(params p)
+{
+	static SHARED char memory[BLOCK * sizeof(typename F::A)]
+		__attribute__((aligned(16)));
+	typename F::A *all = (typename F::A *)memory;
+	u32 per_block = BLOCK / p.lanes;
+	u32 lane = thread() / per_block;
+	u64 o = (block_x() * per_block + thread() % per_block) * COLUMNS;
+	u64 begin = block_y() * p.chunk;
+	u64 end = p.length - begin < p.chunk ? p.length : begin + p.chunk;
+	i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
+	u64 i = begin + lane;
+	turns<F> t[COLUMNS];
+
+	KL_UNROLL
+	for (int c = 0; c < COLUMNS; c++)
+		turns<F>::clear(t[c]);
+	if (o < p.outputs) {
+		const stored *x = (const stored *)p.in +
+				  offset_of(p.kept_size, p.kept_stride,
+					    p.kept_rank, o);
+
+		for (; i + (TURNS - 1) * p.lanes < end; i += TURNS * p.lanes) {
+			run<COLUMNS> r[TURNS];
+
+			KL_UNROLL
+			for (int j = 0; j < TURNS; j++)
+				r[j] = read_aligned<COLUMNS>(
+					x + (i64)(i + j * p.lanes) * stride);
+			KL_UNROLL
+			for (int j = 0; j < TURNS; j++) {
+				KL_UNROLL
+				for (int c = 0; c < COLUMNS; c++)
+					turns<F>::add(t[c], j, r[j].x[c], i);
+			}
+		}
+		for (; i < end; i += p.lanes) {
+			run<COLUMNS> r =
+				read_aligned<COLUMNS>(x + (i64)i * stride);
+
+			KL_UNROLL
+			for (int c = 0; c < COLUMNS; c++)
+				turns<F>::add(t[c], 0, r.x[c], i);
+		}
+	}
+	KL_UNROLL
+	for (int c = 0; c < COLUMNS; c++) {
+		typename F::A acc =
+			join_block<F>(turns<F>::join(t[c]), all, lane, p.lanes,
+				      per_block);
+
+		if (lane == 0 && o < p.outputs) {
+			if (p.chunks == 1)
+				F::put(p, o + c, acc);
+			else
+				((typename F::A *)p.partial)
+					[block_y() * p.outputs + o + c] = acc;
+		}
+		__syncthreads();
+	}
 }
 
 /* A block joins the chunks of one output. */
@@ -474,15 +599,23 @@ template <class F> DEVICE void finish(params p)
 		finish<fold>(p);                                               \
 	}
 
+#define ENTRY_COLUMNS(ID, fold)                                                \
+	ENTRY(ID, fold)                                                        \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK)))                        \
+	kl_columns_##ID(const struct kilni_cuda_reduce p)                      \
+	{                                                                      \
+		reduce_columns<fold>(p);                                       \
+	}
+
 #if !KL_IS_BOOL
-ENTRY(SUM, fold_sum)
-ENTRY(MEAN, fold_mean)
-ENTRY(PROD, fold_prod)
-ENTRY(MAX, fold_best<false>)
-ENTRY(MIN, fold_best<true>)
-ENTRY(MAX_ABS, fold_abs)
+ENTRY_COLUMNS(SUM, fold_sum)
+ENTRY_COLUMNS(MEAN, fold_mean)
+ENTRY_COLUMNS(PROD, fold_prod)
+ENTRY_COLUMNS(MAX, fold_best<false>)
+ENTRY_COLUMNS(MIN, fold_best<true>)
+ENTRY_COLUMNS(MAX_ABS, fold_abs)
 ENTRY(MAX_AT, fold_at<false>)
 ENTRY(MIN_AT, fold_at<true>)
 #endif
-ENTRY(ANY, fold_any)
-ENTRY(ALL, fold_all)
+ENTRY_COLUMNS(ANY, fold_any)
+ENTRY_COLUMNS(ALL, fold_all)

@@ -95,6 +95,25 @@ KL_FN u64 kl_shr_u64(u64 x, u32 n) { return x >> n; }
 KL_FN i32 kl_sar_i32(i32 x, u32 n) { return x >> n; }
 KL_FN i64 kl_sar_i64(i64 x, u32 n) { return x >> n; }
 
+#ifdef KL_TARGET_CUDA
+/* What convert.kl does for the other targets. */
+KL_FN f32 kl_f32_of_f16(u32 h)
+{
+	f32 x;
+
+	__asm__("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)h));
+	return x;
+}
+
+KL_FN u32 kl_f16_of_f32(f32 x)
+{
+	uint16_t h;
+
+	__asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+	return h;
+}
+#endif
+
 /* Zero bits above the highest one; x is not 0. */
 KL_FN u32 kl_clz_u64(u64 x) { return (u32)__builtin_clzl(x); }
 

@@ -347,7 +347,7 @@ static void work_on(struct stub_stream *stream, struct stub_work *work)
 {
 	switch (work->kind) {
 	case STUB_COPY:
-		memcpy(work->to, work->from, work->bytes);
+		memmove(work->to, work->from, work->bytes);
 		break;
 	case STUB_WRITE:
 		__atomic_store_n((uint64_t *)work->to, work->value,
@@ -507,6 +507,17 @@ CALL(cuMemcpyDtoHAsync_v2, void *to, uint64_t from, size_t bytes,
 				  .bytes = bytes };
 
 	ENTER_CONTEXT();
+	work.from = (const void *)(uintptr_t)from;
+	return put(stream, &work);
+}
+
+CALL(cuMemcpyDtoDAsync_v2, uint64_t to, uint64_t from, size_t bytes,
+     struct stub_stream *stream)
+{
+	struct stub_work work = { .kind = STUB_COPY, .bytes = bytes };
+
+	ENTER_CONTEXT();
+	work.to = (void *)(uintptr_t)to;
 	work.from = (const void *)(uintptr_t)from;
 	return put(stream, &work);
 }

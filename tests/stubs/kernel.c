@@ -29,6 +29,10 @@ static size_t params_bytes(const char *name)
 		return sizeof(struct kilni_gather_params);
 	if (begins(name, "kl_scatter_"))
 		return sizeof(struct kilni_scatter_params);
+	if (begins(name, "kl_move_TURN"))
+		return sizeof(struct kilni_cuda_turn);
+	if (begins(name, "kl_move_ROWS"))
+		return sizeof(struct kilni_cuda_rows);
 	if (begins(name, "kl_matmul_"))
 		return sizeof(struct kilni_cuda_matmul);
 	return sizeof(struct kilni_cuda_reduce);
@@ -147,6 +151,56 @@ static void run_scatter(const char *update, void *params)
 		kernels()->scatter(params, &alone);
 }
 
+/* ---- moves ---- */
+
+static void run_turn(const struct kilni_cuda_turn *t)
+{
+	char *to = (char *)(uintptr_t)t->out;
+	const char *from = (const char *)(uintptr_t)t->in;
+
+	for (uint64_t part = 0; part < t->parts; part++) {
+		int64_t in = 0, out = 0;
+		uint64_t i = part;
+
+		for (unsigned d = t->rank; d-- > 0; i /= t->size[d]) {
+			in += (int64_t)(i % t->size[d]) * t->in_stride[d];
+			out += (int64_t)(i % t->size[d]) * t->out_stride[d];
+		}
+		for (int64_t r = 0; r < (int64_t)t->rows; r++)
+			for (int64_t c = 0; c < (int64_t)t->columns; c++)
+				memcpy(to + (out + r * t->out_row + c) *
+						    t->bytes,
+				       from + (in + c * t->in_column + r) *
+						      t->bytes,
+				       t->bytes);
+	}
+}
+
+/* Back to a gather, of 16 bytes as an axis more of two times 8. */
+static void run_rows(const struct kilni_cuda_rows *r)
+{
+	struct kilni_gather_params p = {
+		.report = r->report,     .count = r->rows * r->units * 2,
+		.out = r->out,           .source = r->source,
+		.index = r->index,       .dim_size = r->dim_size,
+		.dim = r->rank - 1,      .rank = r->rank + 1,
+		.element_bytes = 8,      .index_dtype = r->index_dtype,
+	};
+	struct kilni_report *report = (void *)(uintptr_t)r->report;
+	uint64_t before = report->position;
+
+	for (unsigned d = 0; d < r->rank; d++) {
+		p.shape[d] = r->shape[d];
+		p.source_stride[d] = r->source_stride[d] * 2;
+		p.index_stride[d] = r->index_stride[d];
+	}
+	p.shape[r->rank] = r->units * 2;
+	p.source_stride[r->rank] = 1;
+	kernels()->gather(&p, 0, p.count);
+	if (report->position != before)
+		report->position = report->position / (r->units * 2) * r->inner;
+}
+
 void stub_run_kernel(const char *name, void *params)
 {
 	const struct kilni_ew_params *ew = params;
@@ -158,8 +212,14 @@ void stub_run_kernel(const char *name, void *params)
 		kernels()->gather(gather, 0, gather->count);
 	else if (begins(name, "kl_scatter_"))
 		run_scatter(name + strlen("kl_scatter_"), params);
+	else if (begins(name, "kl_move_TURN"))
+		run_turn(params);
+	else if (begins(name, "kl_move_ROWS"))
+		run_rows(params);
 	else if (begins(name, "kl_reduce_"))
 		run_reduce(name + strlen("kl_reduce_"), params);
+	else if (begins(name, "kl_columns_"))
+		run_reduce(name + strlen("kl_columns_"), params);
 	else if (begins(name, "kl_matmul_") && !strstr(name, "ADD"))
 		run_matmul(params);
 }

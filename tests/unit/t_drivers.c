@@ -363,6 +363,10 @@ int main(void)
 	tcase_add_loop_test(t, failures_are_told, 0, here);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
+	/* CUDA, which was asked for its devices, does not survive a fork. */
+	for (unsigned i = 0; i < presents; i++)
+		if (present[i]->type == KILN_DEVICE_CUDA)
+			srunner_set_fork_status(runner, CK_NOFORK);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Elements of KL_BYTES bytes that move without being looked at: a copy that
+ * turns two axes round, by tiles through shared memory; and, with 16 bytes at
+ * a time, whole rows chosen by an index.
+ */
+#include "kernels/kl/target.h"
+#include "kernels/kl/dtype.kl"
+#include "kernels/cuda/params.h"
+
+#define DEVICE static __attribute__((device, always_inline, unused)) inline
+#define SHARED __attribute__((shared))
+#define BLOCK KILNI_CUDA_BLOCK
+#define TILE KILNI_CUDA_TURN_TILE(KL_BYTES)
+
+#if KL_BYTES == 1
+typedef uint8_t stored;
+#elif KL_BYTES == 2
+typedef uint16_t stored;
+#elif KL_BYTES == 4
+typedef u32 stored;
+#else
+typedef u64 stored;
+#endif
+
+DEVICE u64 group() { return (u64)(u32)__nvvm_read_ptx_sreg_ctaid_x(); }
+
+/* Offsets of part i of the other axes. */
+DEVICE void find_part(const struct kilni_cuda_turn &p, u64 i, i64 *in, i64 *out)
+{
+	*in = 0;
+	*out = 0;
+	for (u32 d = p.rank; d > 0; d--) {
+		u64 q = i / p.size[d - 1];
+		i64 x = (i64)(i - q * p.size[d - 1]);
+
+		*in += x * p.in_stride[d - 1];
+		*out += x * p.out_stride[d - 1];
+		i = q;
+	}
+}
+
+/* Rows lie side by side in the input, columns in the result. */
+KL_GLOBAL __attribute__((launch_bounds(BLOCK)))
+kl_move_TURN(const struct kilni_cuda_turn p)
+{
+	static SHARED stored tile[TILE][TILE + 1];
+	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
+	u32 near = t % TILE, far = t / TILE;
+	u64 part = group() / p.tiles, at = group() % p.tiles;
+	u64 r0 = at % p.row_tiles * TILE, c0 = at / p.row_tiles * TILE;
+	i64 in_at, out_at;
+
+	find_part(p, part, &in_at, &out_at);
+	KL_UNROLL
+	for (u32 i = 0; i < TILE; i += BLOCK / TILE) {
+		u64 r = r0 + near, c = c0 + far + i;
+
+		if (r < p.rows && c < p.columns)
+			tile[far + i][near] = ((const stored *)p.in)
+				[in_at + (i64)c * p.in_column + (i64)r];
+	}
+	__syncthreads();
+	KL_UNROLL
+	for (u32 i = 0; i < TILE; i += BLOCK / TILE) {
+		u64 r = r0 + far + i, c = c0 + near;
+
+		if (r < p.rows && c < p.columns)
+			((stored *)p.out)[out_at + (i64)r * p.out_row +
+					  (i64)c] = tile[near][far + i];
+	}
+}
+
+#if KL_BYTES == 8
+DEVICE i64 index_at(const struct kilni_cuda_rows &p, i64 o)
+{
+	switch (p.index_dtype) {
+	case KL_DTYPE_I64:
+	case KL_DTYPE_U64:
+		return (i64)KL_LOAD_u64(p.index, o);
+	case KL_DTYPE_I32:
+		return (i32)KL_LOAD_u32(p.index, o);
+	case KL_DTYPE_I16:
+		return KL_LOAD_i16(p.index, o);
+	case KL_DTYPE_I8:
+		return KL_LOAD_i8(p.index, o);
+	case KL_DTYPE_U32:
+		return KL_LOAD_u32(p.index, o);
+	case KL_DTYPE_U16:
+		return KL_LOAD_u16(p.index, o);
+	default:
+		return KL_LOAD_u8(p.index, o);
+	}
+}
+
+/* Where a row of the result comes from; reports an index out of range. */
+DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
+		     i64 *from)
+{
+	i64 o = 0, x = 0, k;
+	u64 rest = row;
+
+	if (p.rank == 1) {
+		x = (i64)row * p.index_stride[0];
+	} else {
+		for (u32 d = p.rank; d > 0; d--) {
+			u64 q = rest / p.shape[d - 1];
+			i64 c = (i64)(rest - q * p.shape[d - 1]);
+
+			x += c * p.index_stride[d - 1];
+			if (d < p.rank)
+				o += c * p.source_stride[d - 1];
+			rest = q;
+		}
+	}
+	k = index_at(p, x);
+	*from = o + k * p.source_stride[p.rank - 1];
+	if (k >= 0 && k < p.dim_size)
+		return true;
+	if (tells)
+		kl_report(p.report, row * p.inner, k, p.dim_size);
+	return false;
+}
+
+/* A block has a piece of a long row. */
+DEVICE void move_piece(const struct kilni_cuda_rows &p)
+{
+	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
+	u64 row = group() / p.pieces;
+	u64 first = group() % p.pieces * KILNI_CUDA_PIECE + t;
+	kl_vec v[4] = {};
+	i64 from;
+	bool good = find_row(p, row, first == 0, &from);
+
+	KL_UNROLL
+	for (u32 j = 0; j < 4; j++)
+		if (good && first + j * BLOCK < p.units)
+			v[j] = KL_LOAD_vec(p.source,
+					   from + (i64)(first + j * BLOCK));
+	KL_UNROLL
+	for (u32 j = 0; j < 4; j++)
+		if (first + j * BLOCK < p.units)
+			KL_STORE_vec(p.out, row * p.units + first + j * BLOCK,
+				     v[j]);
+}
+
+KL_GLOBAL __attribute__((launch_bounds(BLOCK)))
+kl_move_ROWS(const struct kilni_cuda_rows p)
+{
+	u64 count = p.rows * p.units;
+
+	if (p.pieces != 0) {
+		move_piece(p);
+		return;
+	}
+	for (u64 i = KL_THREAD; i < count; i += KL_THREADS) {
+		u64 row = i / p.units, at = i - row * p.units;
+		kl_vec v = { 0, 0, 0, 0 };
+		i64 from;
+
+		if (find_row(p, row, at == 0, &from))
+			v = KL_LOAD_vec(p.source, from + (i64)at);
+		KL_STORE_vec(p.out, i, v);
+	}
+}
+#endif
