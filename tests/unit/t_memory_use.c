@@ -27,7 +27,7 @@ static void tear_down(void)
 static struct kiln_pool_info persistent(void)
 {
 	struct kiln_pool_info info[16];
-	size_t i, count = kilni_pools_report(kilni_device_pools(dev), info, 16);
+	size_t i, count = kilni_pools_special(kilni_device_pools(dev), info, 16);
 
 	for (i = 0; i < count; i++)
 		if (info[i].kind == KILN_POOL_PERSISTENT)
