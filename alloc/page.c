@@ -28,8 +28,8 @@
 #define QUIET_WINDOWS 8
 
 /*
- * The shared pool: where nothing fits, a page of 2/5 of what is reserved, of three
- * usual pages at most, or of what is needed, whichever is more; less
+ * The shared pool: where nothing fits, a page of 2/5 of what is reserved, of
+ * three usual pages at most, or of what is needed, whichever is more; less
  * where the limit would be passed, which is the peak of live bytes and one part
  * in SHARED_SLACK. Where even what is needed passes it, unused pages go back
  * first, the largest first. Where the cap leaves less than SHARED_NEAR usual
