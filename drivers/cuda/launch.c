@@ -153,7 +153,7 @@ static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
 	uint64_t lanes = form ? 1 : lanes_of(dtype);
 	struct kilni_cuda_turn turn;
-	char text[16];
+	char text[32];
 
 	if (!p->count)
 		return KILN_OK;
