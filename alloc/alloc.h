@@ -110,9 +110,9 @@ void kilni_pools_free(struct kilni_pools *pools,
 
 /*
  * Installs another layout: ladder, page size, mapping or not, cap.
- * KILN_ERR_BUSY: slices are live, or freed ones are still used by queued work;
- * KILN_ERR_OPTION: the layout makes no sense. A refusal names the reason and
- * changes nothing.
+ * KILN_ERR_BUSY: slices are live, freed ones are still used by queued work, or
+ * a request of another thread waits for them; KILN_ERR_OPTION: the layout makes
+ * no sense. A refusal names the reason and changes nothing.
  */
 enum kiln_status kilni_pools_set_layout(
 	struct kilni_pools *pools, const struct kilni_pools_config *config);

@@ -293,10 +293,12 @@ static enum kiln_status wait_for_frees(struct kilni_pools *pools)
 		count = collect_all(pools, waits);
 		if (!count)
 			break;
+		pools->waiting++;
 		pthread_mutex_unlock(&pools->lock);
 		for (i = 0; i < count && status == KILN_OK; i++)
 			status = pools->streams->wait(&waits[i]);
 		pthread_mutex_lock(&pools->lock);
+		pools->waiting--;
 	} while (count == WAITS && status == KILN_OK);
 	return status;
 }

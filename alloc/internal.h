@@ -273,6 +273,7 @@ struct kilni_pools {
 	uint64_t driver_calls;
 	struct kilni_pools_calls calls;
 	uint64_t zero_allocations;
+	unsigned waiting;          /* requests that let go of the lock */
 	struct kilni_publication *publication; /* NULL: not published */
 	struct kilni_block zero;   /* stands for slices of zero bytes */
 

@@ -225,6 +225,11 @@ static uint64_t live_slices(const struct kilni_pools *pools)
 /* Gives everything back; what cannot be is the reason of a refusal. */
 static enum kiln_status empty(struct kilni_pools *pools)
 {
+	/* It was routed by the layout that there is. */
+	if (pools->waiting)
+		return kilni_fail(KILN_ERR_BUSY, 0,
+				  "pools: a new layout, but a request waits "
+				  "for memory");
 	/* From here on nobody takes from a cache. */
 	kilni_pools_flush(pools);
 	if (live_slices(pools))

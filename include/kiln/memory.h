@@ -111,12 +111,13 @@ struct kiln_memory_layout {
  * the pools had cached goes back to the driver. A refusal changes nothing and
  * its message names the reason.
  *
- * KILN_ERR_BUSY: slices are live, or freed ones are still used by queued work
- * (kiln_device_sync() first). KILN_ERR_OPTION: the layout makes no sense: a
- * page that holds not even one of its largest slices, pools out of order, a
- * cap below a page. KILN_ERR_INVALID: NULL, an unknown struct_size or kind of
- * pages, too many pools. KILN_ERR_NO_MEMORY, KILN_ERR_FORKED. Thread-safe, does not wait for
- * work.
+ * KILN_ERR_BUSY: slices are live, freed ones are still used by queued work
+ * (kiln_device_sync() first), or a request of another thread waits for them.
+ * KILN_ERR_OPTION: the layout makes no sense: a page that holds not even one
+ * of its largest slices or is larger than the device's largest, pools out of
+ * order, a cap below a page. KILN_ERR_INVALID: NULL, an unknown struct_size or
+ * kind of pages, too many pools. KILN_ERR_FORKED. Thread-safe, does not wait
+ * for work.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_memory_set_layout(struct kiln_device *device,

@@ -547,6 +547,44 @@ START_TEST(a_layout_is_installed)
 }
 END_TEST
 
+/* Another thread asks for a layout while a request waits for frees. */
+static struct kilni_pools_config meanwhile;
+
+static enum kiln_status wait_and_change(const struct kilni_use *use)
+{
+	enum kiln_status status = fake_wait(use);
+
+	ck_assert_int_eq(kilni_pools_set_layout(pools, &meanwhile),
+			 KILN_ERR_BUSY);
+	ck_assert_msg(strstr(message(), "waits for memory"), "%s", message());
+	return status;
+}
+
+START_TEST(no_layout_while_a_request_waits)
+{
+	static struct kilni_stream_ops ops;
+	struct kilni_pools_config config = { .cap_bytes = GiB, .plain = true };
+	struct kilni_slice a, b = { 0 };
+
+	ops = fake_stream_ops;
+	ops.wait = wait_and_change;
+	meanwhile = (struct kilni_pools_config){
+		.rungs = 1,
+		.rung = { { MiB, MiB, 0 } },
+	};
+	ck_assert_int_eq(kilni_pools_create(&pools, &hw.hw, &ops, &config),
+			 KILN_OK);
+	a = take(pools, 1, 800 * MiB);
+	give(pools, &a, 1);
+	ck_assert_int_eq(try_take(pools, 0, 900 * MiB, true, &b), KILN_OK);
+	ck_assert_uint_eq(atomic_load(&fake_waits), 1);
+	give_done(pools, &b);
+	fake_complete(1);
+	ck_assert_int_eq(kilni_pools_set_layout(pools, &meanwhile), KILN_OK);
+	pools_done(&hw, pools);
+}
+END_TEST
+
 START_TEST(senseless_layouts_change_nothing)
 {
 	struct kilni_pools_config config = {
@@ -710,6 +748,7 @@ int main(void)
 	tcase_add_loop_test(tests, malformed_layouts_are_quoted, 0,
 			    KILNI_COUNTOF(malformed));
 	tcase_add_test(tests, a_layout_is_installed);
+	tcase_add_test(tests, no_layout_while_a_request_waits);
 	tcase_add_test(tests, senseless_layouts_change_nothing);
 	tcase_add_loop_test(tests, p07_a_fraction_of_the_total, 0, 6);
 	tcase_add_loop_test(tests, p07_bad_values_are_quoted, 0, 12);
