@@ -123,6 +123,7 @@ static struct kilni_block *cut(struct kilni_block *block, uint64_t address,
 
 	*spare = NULL;
 	kilni_uses_merge(rest, block);
+	rest->stale = block->stale;
 	rest->page = block->page;
 	rest->state = block->state;
 	rest->address = address;
@@ -252,6 +253,7 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 	block->state = KILNI_BLOCK_HOLE;
 	block->count = 0;
 	block->behind = block;
+	block->stale = false;
 	settle_hole(pools, block);
 	set_objects(range, object->address, object->bytes, NULL);
 	range->pool->reserved_bytes -= object->bytes;

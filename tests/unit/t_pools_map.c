@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "alloc/internal.h"
+#include "alloc/poison.h"
 #include "drivers/null/null.h"
 #include "tests/unit/drv_rig.h"
 
@@ -117,6 +118,35 @@ START_TEST(each_object_waits_for_itself)
 	ck_assert_int_eq(kilni_pools_trim(pools, 0), KILN_OK);
 	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 64 * MiB);
 	ck_assert_uint_eq(calls_of(pools).map_destroy, 1);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* What is left of a free range when an object goes is still to be filled. */
+START_TEST(what_stays_is_filled_in_time)
+{
+	struct kilni_pools_config config = { .fill = true };
+	const unsigned char *at;
+	struct kilni_slice a, b;
+
+	hw.real = true;
+	hw.limits.host_visible = true;
+	pools = pools_with(&config);
+	a = take(pools, 1, 64 * MiB);
+	b = take(pools, 2, 64 * MiB);
+	ck_assert_uint_eq(b.address, a.address + 64 * MiB);
+	at = (const unsigned char *)(uintptr_t)b.address;
+	memset((void *)(uintptr_t)b.address, 1, 64 * MiB);
+	give(pools, &a, 1);
+	give(pools, &b, 2);
+	fake_complete(1);
+	ck_assert_int_eq(kilni_pools_trim(pools, 64 * MiB), KILN_OK);
+	ck_assert_uint_eq(usage_of(pools).reserved_bytes, 64 * MiB);
+	fake_complete(2);
+	kilni_pools_report(pools, NULL, 0);
+	if (!KILNI_ASAN)
+		ck_assert(at[0] == KILNI_FILL_FREED &&
+			  at[64 * MiB - 1] == KILNI_FILL_FREED);
 	pools_done(&hw, pools);
 }
 END_TEST
@@ -734,6 +764,7 @@ int main(void)
 	tcase_add_test(tests, scattered_memory_becomes_one_range);
 	tcase_add_test(tests, nothing_moves_before_its_work_is_done);
 	tcase_add_test(tests, each_object_waits_for_itself);
+	tcase_add_test(tests, what_stays_is_filled_in_time);
 	tcase_add_test(tests, pinned_memory_stays);
 	tcase_add_test(tests, a_small_program_takes_little);
 	tcase_add_test(tests, steady_work_makes_no_calls);
