@@ -12,7 +12,8 @@
  * bin for the next request of its size, or free in one of its pool's trees.
  * Metadata lies in host memory of its own: device memory is never touched.
  *
- * Everything below is called with the pools' lock held.
+ * Everything below is called with the pools' lock held, but for what is said
+ * to be called without it.
  */
 
 /* Sliced pools: requests up to slice_bytes are carved from such pages. */
@@ -285,7 +286,7 @@ struct kilni_pools {
 	uint64_t verify_every;
 	uint64_t watched;          /* atomic: calls that verify_every counts */
 	bool broken;               /* atomic: the walk found a difference */
-	uint64_t stale;            /* atomic: at least so many blocks are */
+	uint64_t stale;            /* atomic: have become so since a look */
 	uint32_t random;
 };
 
@@ -591,13 +592,14 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 
 /* ---- watch.c: poisoning, filling, walking ---- */
 
-/* The cache's lock is held in both. */
+/* In both the cache's lock is held, and the pools' need not be. */
 void kilni_watch_freed(struct kilni_pools *pools, struct kilni_block *block);
 void kilni_watch_taken(struct kilni_pools *pools, struct kilni_block *block,
 		       uint64_t bytes);
 /* Settles what has become settled; all: even if that is little. */
 void kilni_watch_settle(struct kilni_pools *pools, bool all);
-/* Counts a call, and compares the accounting every verify_every calls. */
+/* Without locks: counts a call, and compares the accounting every verify_every
+ * calls. */
 void kilni_watch_count(struct kilni_pools *pools);
 /* The same; KILN_ERR_INTERNAL once a difference has been found. */
 enum kiln_status kilni_watch_walk(struct kilni_pools *pools);

@@ -9,7 +9,8 @@
  * filled with KILNI_FILL_FREED, through the driver where the host does not see
  * the memory, and poisoned where it does. Where they have not completed at the
  * free the block is stale, and looked at again when an eighth of all blocks is,
- * and before anything is merged, reported or given back.
+ * and before everything that is kept is merged: for a report, a trim, and where
+ * memory is short.
  */
 
 #define FILL_BYTES 65536
@@ -22,11 +23,12 @@ bool kilni_pools_fill(const struct kilni_pools *pools)
 static void fill_by_driver(struct kilni_pools *pools, uint64_t address,
 			   uint64_t bytes)
 {
-	static char pattern[FILL_BYTES];
+	static const unsigned char pattern[FILL_BYTES] = {
+		[0 ... FILL_BYTES - 1] = KILNI_FILL_FREED
+	};
 	struct kilni_error_record before;
 
 	kilni_error_save(&before);
-	memset(pattern, KILNI_FILL_FREED, sizeof(pattern));
 	while (bytes) {
 		uint64_t part = kilni_min_u64(bytes, FILL_BYTES);
 
