@@ -198,6 +198,8 @@ static void publish(struct kilni_plan_slot *slot)
 	struct kilni_plan_device *shared = slot->shared;
 	uint32_t next = shared->whole + 1;
 
+	/* Whoever reads the old account has to see first that it is old. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	shared->account[next & 1] = slot->account;
 	__atomic_store_n(&shared->whole, next, __ATOMIC_RELEASE);
 }

@@ -162,9 +162,8 @@ uint64_t kiln_plan_steps(const struct kiln_plan *plan)
 }
 
 /*
- * Another account may come while this one is copied; two in that time write
- * over it, and then it is copied anew. A process that was killed writes no
- * more.
+ * Two accounts that come while this one is copied write over it: after the
+ * first it is copied anew. A process that was killed writes no more.
  */
 static void copy_account(struct kilni_plan_account *to,
 			 const struct kilni_plan_device *device)
