@@ -157,14 +157,9 @@ size_t kilni_pools_special(struct kilni_pools *pools,
 /* "mapped", or "plain: " and why; valid until the layout changes. */
 const char *kilni_pools_mapping(const struct kilni_pools *pools);
 
-/* Calls of the driver since the pools were made, by kind. */
-struct kilni_pools_calls {
-	uint64_t page_alloc, page_free;
-	uint64_t map_create, map_destroy, map_attach, map_detach;
-};
-
+/* Calls of the driver since the pools were made; all but struct_size. */
 void kilni_pools_calls(struct kilni_pools *pools,
-		       struct kilni_pools_calls *calls);
+		       struct kiln_memory_calls *calls);
 
 /*
  * Publishes the pools for other processes from now on. What cannot be is told

@@ -134,16 +134,6 @@ static struct kilni_class *lesser(struct kilni_class *a, struct kilni_class *b)
 	return a->unwanted < b->unwanted ? b : a;
 }
 
-static uint8_t route(const struct kilni_pools *pools, uint64_t size)
-{
-	uint8_t i;
-
-	for (i = 0; i < pools->ladder; i++)
-		if (size <= pools->pool[i].slice_bytes)
-			return i;
-	return i;
-}
-
 static struct kilni_class *open_class(struct kilni_pools *pools,
 				      struct kilni_cache *cache, void *stream,
 				      uint64_t size)
@@ -162,7 +152,7 @@ static struct kilni_class *open_class(struct kilni_pools *pools,
 	class->size = size;
 	class->stream = stream;
 	class->loaded = magazine;
-	class->pool = route(pools, size);
+	class->pool = (uint8_t)kilni_route(pools, size);
 	class->limit = 1;
 	if (size <= KILNI_BINNED_MOST)
 		class->limit = (uint32_t)kilni_min_u64(MAGAZINE_BYTES / size,

@@ -272,7 +272,7 @@ struct kilni_pools {
 	uint64_t returned[KILNI_RETURNED];
 	unsigned returned_next;
 	uint64_t driver_calls;
-	struct kilni_pools_calls calls;
+	struct kiln_memory_calls calls; /* the same by kind */
 	uint64_t zero_allocations;
 	unsigned waiting;          /* requests that let go of the lock */
 	struct kilni_publication *publication; /* NULL: not published */
@@ -313,6 +313,17 @@ static inline struct kilni_pool *kilni_persistent(struct kilni_pools *pools)
 static inline unsigned kilni_pool_count(const struct kilni_pools *pools)
 {
 	return pools->ladder + 2;
+}
+
+/* Index of the pool for requests of that size that are not persistent. */
+static inline unsigned kilni_route(const struct kilni_pools *pools,
+				   uint64_t size)
+{
+	unsigned i = 0;
+
+	while (i < pools->ladder && size > pools->pool[i].slice_bytes)
+		i++;
+	return i;
 }
 
 /* The most that has ever been live, and with more bytes. */

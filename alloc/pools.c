@@ -278,19 +278,6 @@ void kilni_pools_destroy(struct kilni_pools *pools)
 
 /* ---- taking ---- */
 
-static struct kilni_pool *route(struct kilni_pools *pools, uint64_t size,
-				bool persistent)
-{
-	unsigned i;
-
-	if (persistent)
-		return kilni_persistent(pools);
-	for (i = 0; i < pools->ladder; i++)
-		if (size <= pools->pool[i].slice_bytes)
-			return &pools->pool[i];
-	return kilni_exclusive(pools);
-}
-
 /* A block is the caller's; the lock of the cache is held. */
 static inline void hand_out(struct kilni_pools *pools,
 			    struct kilni_cache *cache,
@@ -406,7 +393,9 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 	    KILNI_LIKELY(take_kept(pools, stream, request.size, bytes, out)))
 		return KILN_OK;
 	pthread_mutex_lock(&pools->lock);
-	request.pool = route(pools, request.size, persistent);
+	request.pool = persistent ? kilni_persistent(pools)
+				  : &pools->pool[kilni_route(pools,
+							     request.size)];
 	calls = pools->driver_calls;
 	status = take_slowly(pools, &request, out);
 	if (KILNI_UNLIKELY(calls != pools->driver_calls))

@@ -151,6 +151,7 @@ static void drop_objects(struct kilni_pools *pools)
 			continue;
 		}
 		address += object->bytes;
+		pools->driver_calls++;
 		pools->calls.map_detach++;
 		if (memory(pools)->map_detach(pools->hw, object->address,
 					      object->bytes,

@@ -121,11 +121,14 @@ const char *kilni_pools_mapping(const struct kilni_pools *pools)
 }
 
 void kilni_pools_calls(struct kilni_pools *pools,
-		       struct kilni_pools_calls *calls)
+		       struct kiln_memory_calls *calls)
 {
+	size_t size = calls->struct_size;
+
 	pthread_mutex_lock(&pools->lock);
 	*calls = pools->calls;
 	pthread_mutex_unlock(&pools->lock);
+	calls->struct_size = size;
 }
 
 /* ---- out of memory ---- */

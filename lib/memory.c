@@ -31,23 +31,14 @@ enum kiln_status kiln_memory_calls(struct kiln_device *device,
 				   struct kiln_memory_calls *calls,
 				   bool *available)
 {
-	struct kilni_pools_calls now;
-
 	KILNI_CHECK_DEVICE(device, __func__);
 	if (!calls || calls->struct_size != sizeof(*calls) || !available)
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "kiln_memory_calls: calls or available is "
 				  "NULL, or struct_size is unknown");
 	*available = kilni_has_report(device);
-	if (!*available)
-		return KILN_OK;
-	kilni_pools_calls(kilni_device_pools(device), &now);
-	calls->page_alloc = now.page_alloc;
-	calls->page_free = now.page_free;
-	calls->map_create = now.map_create;
-	calls->map_destroy = now.map_destroy;
-	calls->map_attach = now.map_attach;
-	calls->map_detach = now.map_detach;
+	if (*available)
+		kilni_pools_calls(kilni_device_pools(device), calls);
 	return KILN_OK;
 }
 

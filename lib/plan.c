@@ -204,20 +204,6 @@ static void publish(struct kilni_plan_slot *slot)
 	__atomic_store_n(&shared->whole, next, __ATOMIC_RELEASE);
 }
 
-static void read_calls(struct kilni_pools *pools,
-		       struct kiln_memory_calls *calls)
-{
-	struct kilni_pools_calls now;
-
-	kilni_pools_calls(pools, &now);
-	calls->page_alloc = now.page_alloc;
-	calls->page_free = now.page_free;
-	calls->map_create = now.map_create;
-	calls->map_destroy = now.map_destroy;
-	calls->map_attach = now.map_attach;
-	calls->map_detach = now.map_detach;
-}
-
 static void read_pools(struct kilni_pools *pools,
 		       struct kilni_plan_account *account)
 {
@@ -246,7 +232,7 @@ static void note(struct kiln_device *device, uint64_t bytes)
 	account->largest_request_bytes =
 		kilni_max_u64(account->largest_request_bytes, bytes);
 	kilni_pools_usage(pools, &account->usage);
-	read_calls(pools, &account->calls);
+	kilni_pools_calls(pools, &account->calls);
 	if (account->usage.peak_reserved_bytes > peak)
 		read_pools(pools, account);
 	publish(slot);

@@ -30,9 +30,9 @@ static const char *message(void)
 	return kiln_error_message();
 }
 
-static struct kilni_pools_calls calls_of(struct kilni_pools *of)
+static struct kiln_memory_calls calls_of(struct kilni_pools *of)
 {
-	struct kilni_pools_calls calls;
+	struct kiln_memory_calls calls;
 
 	kilni_pools_calls(of, &calls);
 	return calls;
@@ -54,7 +54,7 @@ static struct kilni_pools *pools_with(const struct kilni_pools_config *config)
 START_TEST(scattered_memory_becomes_one_range)
 {
 	struct kilni_slice slice[16], wide[4];
-	struct kilni_pools_calls calls;
+	struct kiln_memory_calls calls;
 	unsigned i;
 
 	pools = pools_new(&hw, 0, GiB);
@@ -254,7 +254,7 @@ END_TEST
 /* Even where each step differs a little, memory is not given back in vain. */
 START_TEST(work_that_varies_settles)
 {
-	struct kilni_pools_calls calls;
+	struct kiln_memory_calls calls;
 	uint64_t seed = 99, before = 0;
 	unsigned i;
 
@@ -440,7 +440,7 @@ START_TEST(the_null_driver_counts)
 {
 	struct kilni_hw *null = rig_open("null");
 	struct kilni_null_hw *counted = (struct kilni_null_hw *)null;
-	struct kilni_pools_calls calls;
+	struct kiln_memory_calls calls;
 	uint64_t seed = 3;
 	unsigned i;
 
