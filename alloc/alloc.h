@@ -49,7 +49,7 @@ struct kilni_pools_rung {
 };
 
 struct kilni_pools_config {
-	uint64_t page_bytes;       /* largest carved page; 0: default 64 MiB */
+	uint64_t page_bytes;       /* a usual large page; 0: default 64 MiB */
 	uint64_t cap_bytes;        /* 0: the device's total */
 	bool plain;                /* no mapping, even where it can be had */
 	bool fill;                 /* fill freed memory, see below */

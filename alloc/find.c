@@ -5,8 +5,10 @@
  * Where a request is served from, first match:
  *
  *  1. the best fit in its pool that needs no event: last used on the same
- *     stream, or by work that has completed;
- *  2. where the pool has at least two pages' worth cached (an exclusive or
+ *     stream, or by work that has completed; if there is none, again with what
+ *     streams keep (for a large request, at once with that);
+ *  2. where the pool has at least two pages' worth cached, in the shared pool
+ *     and the range WORTH_AN_EVENT and twice the request (an exclusive or
  *     persistent pool: always), the best fit behind an event;
  *  3. an idle page of another pool, of a size that this one would ask for;
  *  4. a new page, or a smaller one where driver or cap refuse it;
@@ -20,7 +22,7 @@
  * is done again, once; idle pages go back to the driver before.
  */
 
-/* Cached bytes, where pages have no usual size. */
+/* Cached bytes, where all sizes share the memory. */
 #define WORTH_AN_EVENT (UINT64_C(32) << 20)
 
 /* Points waited for at a time. */

@@ -16,7 +16,8 @@
  * to be called without it.
  */
 
-/* Sliced pools: requests up to slice_bytes are carved from such pages. */
+/* Small slices and their pages, where no ladder is named; pages of larger
+ * persistent slices; what page_bytes is by default. */
 #define KILNI_SMALL_SLICE (UINT64_C(64) << 10)
 #define KILNI_SMALL_PAGE (UINT64_C(2) << 20)
 #define KILNI_MEDIUM_PAGE (UINT64_C(16) << 20)
@@ -235,7 +236,7 @@ struct kilni_pools {
 	struct kilni_memory_limits limits;
 	uint64_t granularity;      /* pages are */
 	uint64_t max_page;
-	uint64_t page_bytes;       /* of the ladder's top */
+	uint64_t page_bytes;       /* a usual large one */
 	uint64_t cap_bytes;
 	char mapping[160];         /* mapped, or why not */
 
@@ -430,7 +431,7 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 /* Makes a live or binned block free and merges it with its neighbours. */
 void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block);
 
-/* ---- cache.c: what streams keep for themselves (fast.h: the fast path) ---- */
+/* ---- cache.c: what streams keep for themselves; fast.h: the fast path ---- */
 
 /* The first cache. KILN_ERR_NO_MEMORY. */
 enum kiln_status kilni_caches_create(struct kilni_pools *pools);
@@ -594,7 +595,7 @@ enum kiln_status kilni_pools_check_rungs(
 
 /* ---- find.c: which memory serves a request ---- */
 
-/* A live block of the range, in place of a page of the driver; NULL likewise. */
+/* A live block of the range in place of a driver's page; NULL likewise. */
 struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 					struct kilni_request *request);
 /* A live block, or NULL: request->refusal says why. */

@@ -19,8 +19,8 @@
 #define TRIES 8
 
 /*
- * The segment of this process. Its lock is the last one taken: after that of
- * the devices' registry and after the pools'.
+ * The segment of this process. Its lock is taken after that of the devices'
+ * registry and after the pools'; under it come the caches' alone.
  */
 static struct {
 	pthread_mutex_t lock;

@@ -36,7 +36,7 @@ static const struct family device_families[] = {
 	       "Most memory that was live.", peak_live_bytes),
 	FAMILY("kiln_device_slices", "", "gauge", "Live slices.", allocations),
 	FAMILY("kiln_device_driver_calls", "", "counter",
-	       "Pages taken from the driver and given back.", driver_calls),
+	       "Calls of the driver for memory.", driver_calls),
 };
 #undef STRUCT
 

@@ -27,7 +27,7 @@ struct kiln_memory_usage {
 	uint64_t reserved_bytes;
 	uint64_t peak_live_bytes;
 	uint64_t peak_reserved_bytes;
-	uint64_t driver_calls;     /* pages taken and given back, ever */
+	uint64_t driver_calls;     /* all that kiln_memory_calls() counts */
 };
 
 #define KILN_MEMORY_USAGE_INIT                                                 \
@@ -87,12 +87,13 @@ enum kiln_pages {
 /*
  * How a device's pools take memory. 0 keeps what the environment says
  * (kiln-env(7)), else the default. Pools stand in rising order of
- * max_slice_bytes; their pages are plain. With no pool named all sizes share
- * mapped memory where the driver can map, else plain pages.
+ * max_slice_bytes; their pages are plain. With no pool named all but small
+ * slices share mapped memory where the driver can map, else plain pages whose
+ * sizes follow the need.
  */
 struct kiln_memory_layout {
 	size_t struct_size;        /* set by the caller: sizeof */
-	uint64_t page_bytes;       /* of the default ladder's largest pages */
+	uint64_t page_bytes;       /* of a usual large page, where none is named */
 	uint64_t cap_bytes;        /* most that all pools may reserve */
 	enum kiln_pages pages;     /* mapped: where the driver can */
 	unsigned pool_count;       /* 0 to KILN_LAYOUT_POOLS_MAX */
@@ -139,8 +140,9 @@ kiln_memory_mapping(struct kiln_device *device, char *text, size_t bytes);
 /**
  * kiln_memory_cleanup - gives unused cached pages back to the driver
  *
- * Pages whose slices are still used by queued work stay.
- * KILN_ERR_INVALID, KILN_ERR_FORKED, KILN_ERR_DRIVER.
+ * Pages whose slices are still used by queued work stay, and so does what the
+ * driver does not take back (the log tells).
+ * KILN_ERR_INVALID, KILN_ERR_FORKED. Thread-safe, does not wait for work.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_memory_cleanup(struct kiln_device *device);
@@ -149,11 +151,11 @@ kiln_memory_cleanup(struct kiln_device *device);
  * kiln_memory_trim - gives unused cached pages back until little is reserved
  * @target_bytes: what may stay reserved; 0 is kiln_memory_cleanup()
  *
- * Pages that have been unused for longest go first. Live slices, and pages
- * whose slices are still used by queued work, stay: more than the target may
- * remain reserved, and that is no error; kiln_memory_usage() tells.
- * KILN_ERR_INVALID, KILN_ERR_FORKED, KILN_ERR_DRIVER. Thread-safe, does not
- * wait for work.
+ * Pages that have been unused for longest go first, mapped memory last. Live
+ * slices, and pages whose slices are still used by queued work, stay: more
+ * than the target may remain reserved, and that is no error;
+ * kiln_memory_usage() tells. KILN_ERR_INVALID, KILN_ERR_FORKED. Thread-safe,
+ * does not wait for work.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_memory_trim(struct kiln_device *device, uint64_t target_bytes);
