@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "tools/pool.h"
 #include "tools/tool.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -17,8 +18,8 @@
 /* What no plan can count. */
 static const char *const left_out[] = {
 	"the driver's context and the code of kernels",
-	"the workspace of reductions, scatters and matrix products, but for "
-	"the target cpu",
+	("the workspace of reductions, scatters and matrix products, but for "
+	 "the target cpu"),
 	"memory that other libraries take on the device",
 	"what depends on values: all reads give zeros",
 	"memory that processes other than the planned ones hold",
@@ -133,13 +134,6 @@ static int take_options(struct plan_order *order, int argc, char **argv)
 
 /* ---- output ---- */
 
-static const char *const kinds[] = { "sliced", "exclusive", "persistent" };
-
-static const char *kind_name(const struct kiln_pool_info *pool)
-{
-	return (unsigned)pool->kind < 3 ? kinds[pool->kind] : "?";
-}
-
 /* How the program ended, in words. */
 static const char *end_text(const struct plan_result *result, char *text,
 			    size_t bytes)
@@ -163,29 +157,18 @@ static const char *end_text(const struct plan_result *result, char *text,
 	return text;
 }
 
-static json_t *count(uint64_t n)
-{
-	return n <= INT64_MAX ? json_integer((json_int_t)n)
-			      : json_real((double)n);
-}
-
-static void add(json_t *object, const char *name, json_t *value)
-{
-	json_object_set_new(object, name, value);
-}
-
 static json_t *pool_json(const struct kiln_pool_info *pool)
 {
 	json_t *object = json_object();
 
-	add(object, "kind", json_string(kind_name(pool)));
-	add(object, "page_bytes", count(pool->page_bytes));
-	add(object, "max_slice_bytes", count(pool->max_slice_bytes));
-	add(object, "pages", count(pool->pages));
-	add(object, "peak_pages", count(pool->peak_pages));
-	add(object, "reserved_bytes", count(pool->reserved_bytes));
-	add(object, "largest_request_bytes",
-	    count(pool->largest_request_bytes));
+	tool_add(object, "kind", json_string(pool_kind_name(pool->kind)));
+	tool_add_count(object, "page_bytes", pool->page_bytes);
+	tool_add_count(object, "max_slice_bytes", pool->max_slice_bytes);
+	tool_add_count(object, "pages", pool->pages);
+	tool_add_count(object, "peak_pages", pool->peak_pages);
+	tool_add_count(object, "reserved_bytes", pool->reserved_bytes);
+	tool_add_count(object, "largest_request_bytes",
+		       pool->largest_request_bytes);
 	return object;
 }
 
@@ -193,18 +176,18 @@ static json_t *device_json(const struct kiln_plan_info *info)
 {
 	json_t *object = json_object(), *pools = json_array();
 
-	add(object, "process", json_integer((json_int_t)info->process));
-	add(object, "selector", tool_text(info->selector));
-	add(object, "steps", count(info->steps));
-	add(object, "peak_live_bytes", count(info->usage.peak_live_bytes));
-	add(object, "peak_reserved_bytes",
-	    count(info->usage.peak_reserved_bytes));
-	add(object, "largest_request_bytes",
-	    count(info->largest_request_bytes));
-	add(object, "driver_calls", count(info->usage.driver_calls));
+	tool_add(object, "process", json_integer((json_int_t)info->process));
+	tool_add(object, "selector", tool_text(info->selector));
+	tool_add_count(object, "steps", info->steps);
+	tool_add_count(object, "peak_live_bytes", info->usage.peak_live_bytes);
+	tool_add_count(object, "peak_reserved_bytes",
+		       info->usage.peak_reserved_bytes);
+	tool_add_count(object, "largest_request_bytes",
+		       info->largest_request_bytes);
+	tool_add_count(object, "driver_calls", info->usage.driver_calls);
 	for (uint64_t i = 0; i < info->pool_count; i++)
 		json_array_append_new(pools, pool_json(&info->pool[i]));
-	add(object, "pools_at_peak", pools);
+	tool_add(object, "pools_at_peak", pools);
 	return object;
 }
 
@@ -216,17 +199,18 @@ static int print_json(const struct plan_order *order,
 	char text[64];
 	int code;
 
-	add(object, "target", json_string(order->target));
-	add(object, "program", tool_text(order->program[0]));
-	add(object, "end", tool_text(end_text(result, text, sizeof(text))));
-	add(object, "seconds", json_real(result->seconds));
+	tool_add(object, "target", json_string(order->target));
+	tool_add(object, "program", tool_text(order->program[0]));
+	tool_add(object, "end", tool_text(end_text(result, text,
+		 sizeof(text))));
+	tool_add(object, "seconds", json_real(result->seconds));
 	for (size_t i = 0; i < result->devices; i++)
 		json_array_append_new(devices, device_json(&result->info[i]));
-	add(object, "devices", devices);
-	add(object, "devices_not_counted", count(result->lost));
+	tool_add(object, "devices", devices);
+	tool_add_count(object, "devices_not_counted", result->lost);
 	for (size_t i = 0; i < LEFT_OUT; i++)
 		json_array_append_new(list, json_string(left_out[i]));
-	add(object, "not_in_these_figures", list);
+	tool_add(object, "not_in_these_figures", list);
 	code = tool_print(object, true);
 	json_decref(object);
 	return code;
@@ -244,14 +228,17 @@ static void print_pool(const struct kiln_pool_info *pool)
 		return;
 	printf("  %-16s %.1f MiB reserved in %" PRIu64
 	       " pages, largest request %.1f MiB\n",
-	       kind_name(pool), (double)pool->reserved_bytes * 1024 / GIB,
+	       pool_kind_name(pool->kind),
+	       (double)pool->reserved_bytes * 1024 / GIB,
 	       pool->pages, (double)pool->largest_request_bytes * 1024 / GIB);
 }
 
 static void print_device(const struct kiln_plan_info *info)
 {
-	printf("\n%s of process %" PRId64 ", %" PRIu64 " steps\n",
-	       info->selector, info->process, info->steps);
+	putchar('\n');
+	tool_plain(info->selector);
+	printf(" of process %" PRId64 ", %" PRIu64 " steps\n", info->process,
+	       info->steps);
 	print_bytes("peak live", info->usage.peak_live_bytes);
 	print_bytes("peak reserved", info->usage.peak_reserved_bytes);
 	print_bytes("largest request", info->largest_request_bytes);

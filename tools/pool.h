@@ -44,9 +44,6 @@ const char *pool_kind_name(enum kiln_pool_kind kind);
 /* "1.5 GiB"; to holds at least 16 bytes. Returns to. */
 const char *pool_size(char *to, uint64_t bytes);
 
-/* Without control characters or broken UTF-8; the caller frees it. */
-char *pool_plain(const char *text);
-
 /* All that the view shows; an exit status, and complains. */
 int pool_read(const struct kiln_view *view, struct pool_process *process);
 void pool_free(struct pool_process *process);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/pool.h"
 
-#include <stdlib.h>
+#include "tools/tool.h"
 
 /*
  * A line per page: its pool and size, a strip of one character per piece, and
@@ -137,10 +137,10 @@ void pool_print_map(const struct pool_process *process,
 {
 	for (size_t i = 0; i < process->info.devices; i++) {
 		const struct pool_device *device = &process->devices[i];
-		char *name = pool_plain(device->info.selector);
 
-		printf("\n%s: pages\n", name ? name : "?");
-		free(name);
+		putchar('\n');
+		tool_plain(device->info.selector);
+		puts(": pages");
 		for (size_t j = 0; j < device->info.pages; j++)
 			print_page(style, device, &device->pages[j]);
 	}

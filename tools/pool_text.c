@@ -53,24 +53,6 @@ void pool_label(char *to, size_t size, const struct kiln_view_pool *pool)
 		snprintf(to, size, "%s", pool_kind_name(pool->kind));
 }
 
-char *pool_plain(const char *text)
-{
-	char *clean = tool_clean(text);
-
-	for (char *at = clean; at && *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
-	return clean;
-}
-
-static void print_plain(const char *text)
-{
-	char *clean = pool_plain(text);
-
-	fputs(clean ? clean : "?", stdout);
-	free(clean);
-}
-
 static const char *age_text(char *to, size_t size, uint64_t age_ns)
 {
 	double seconds = (double)age_ns / 1e9;
@@ -118,13 +100,13 @@ static void print_row(const struct kiln_view_process *info)
 	printf("%8" PRIu64 " %6" PRIu64 " ", info->pid, info->uid);
 	if (info->status) {
 		printf("%7s %10s %10s %8s  ", "-", "-", "-", "-");
-		print_plain(info->reason);
+		tool_plain(info->reason);
 	} else {
 		printf("%7" PRIu64 " %10s %10s %8s  ", info->devices,
 		       pool_size(reserved, info->reserved_bytes),
 		       pool_size(live, info->live_bytes),
 		       age_text(age, sizeof(age), info->age_ns));
-		print_plain(info->program);
+		tool_plain(info->program);
 		if (!info->live)
 			fputs(" (ended)", stdout);
 	}
@@ -150,7 +132,7 @@ static void print_head(const struct kiln_view_process *info)
 	char age[16];
 
 	printf("process %" PRIu64 "  ", info->pid);
-	print_plain(info->program);
+	tool_plain(info->program);
 	printf("  user %" PRIu64 "  snapshot %" PRIu64 ", %s old%s\n", info->uid,
 	       info->snapshot, age_text(age, sizeof(age), info->age_ns),
 	       info->live ? "" : "; the process has ended");
@@ -214,7 +196,7 @@ static void print_holes(const struct pool_device *device)
 static void print_device(const struct pool_device *device)
 {
 	putchar('\n');
-	print_plain(device->info.selector);
+	tool_plain(device->info.selector);
 	putchar('\n');
 	print_usage(&device->info);
 	printf("\n  %-12s %9s %7s %9s %10s %10s %10s %10s\n", "pool", "page",

@@ -17,6 +17,8 @@
 
 /* ---- what driver calls cost ---- */
 
+enum cost_id { ALLOC, FREE, CREATE, MAP, ACCESS, UNMAP, RELEASE, COSTS };
+
 /*
  * Microseconds of a call, as one large card of 2025 was measured: virtual
  * memory per page of 2 to 64 MiB, plain pages from allocating and freeing
@@ -25,14 +27,15 @@
 static const struct cost {
 	const char *name;
 	double us;
-} default_costs[] = {
-	{ "alloc", 35 }, { "free", 35 },    { "create", 9 }, { "map", 6 },
-	{ "access", 26 }, { "unmap", 20 },  { "release", 10 },
+} default_costs[COSTS] = {
+	[ALLOC] = { "alloc", 35 },
+	[FREE] = { "free", 35 },
+	[CREATE] = { "create", 9 },
+	[MAP] = { "map", 6 },
+	[ACCESS] = { "access", 26 },
+	[UNMAP] = { "unmap", 20 },
+	[RELEASE] = { "release", 10 },
 };
-
-#define COSTS (sizeof(default_costs) / sizeof(default_costs[0]))
-
-enum cost_id { ALLOC, FREE, CREATE, MAP, ACCESS, UNMAP, RELEASE };
 
 static double modelled_us(const struct kiln_memory_calls *calls,
 			  const double *us)
@@ -185,17 +188,6 @@ static int take_options(struct options *options, int argc, char **argv)
 
 /* ---- the result as JSON ---- */
 
-static json_t *count(uint64_t n)
-{
-	return n <= INT64_MAX ? json_integer((json_int_t)n)
-			      : json_real((double)n);
-}
-
-static void add(json_t *object, const char *name, json_t *value)
-{
-	json_object_set_new(object, name, value);
-}
-
 static double ratio_of(const struct kiln_memory_usage *usage)
 {
 	return usage->peak_live_bytes
@@ -208,12 +200,12 @@ static json_t *calls_json(const struct kiln_memory_calls *calls)
 {
 	json_t *object = json_object();
 
-	add(object, "page_alloc", count(calls->page_alloc));
-	add(object, "page_free", count(calls->page_free));
-	add(object, "map_create", count(calls->map_create));
-	add(object, "map_destroy", count(calls->map_destroy));
-	add(object, "map_attach", count(calls->map_attach));
-	add(object, "map_detach", count(calls->map_detach));
+	tool_add_count(object, "page_alloc", calls->page_alloc);
+	tool_add_count(object, "page_free", calls->page_free);
+	tool_add_count(object, "map_create", calls->map_create);
+	tool_add_count(object, "map_destroy", calls->map_destroy);
+	tool_add_count(object, "map_attach", calls->map_attach);
+	tool_add_count(object, "map_detach", calls->map_detach);
 	return object;
 }
 
@@ -221,11 +213,13 @@ static json_t *recorded_json(const struct trace_header *header)
 {
 	json_t *object = json_object();
 
-	add(object, "name", tool_text(header->name));
-	add(object, "seconds", json_real(header->seconds));
-	add(object, "peak_live_bytes", count(header->peak_live_bytes));
-	add(object, "peak_reserved_bytes", count(header->peak_reserved_bytes));
-	add(object, "driver_allocations", count(header->driver_allocations));
+	tool_add(object, "name", tool_text(header->name));
+	tool_add(object, "seconds", json_real(header->seconds));
+	tool_add_count(object, "peak_live_bytes", header->peak_live_bytes);
+	tool_add_count(object, "peak_reserved_bytes",
+		       header->peak_reserved_bytes);
+	tool_add_count(object, "driver_allocations",
+		       header->driver_allocations);
 	return object;
 }
 
@@ -236,33 +230,31 @@ static json_t *cost_json(const struct options *options,
 	json_t *object = json_object(), *us = json_object();
 
 	for (size_t i = 0; i < COSTS; i++)
-		add(us, default_costs[i].name, json_real(options->us[i]));
-	add(object, "call_us", us);
-	add(object, "seconds", json_real(seconds));
-	add(object, "share_of_recorded",
-	    result->header.seconds > 0
+		tool_add(us, default_costs[i].name, json_real(options->us[i]));
+	tool_add(object, "call_us", us);
+	tool_add(object, "seconds", json_real(seconds));
+	tool_add(object, "share_of_recorded",
+		 result->header.seconds > 0
 		    ? json_real(seconds / result->header.seconds)
 		    : json_null());
 	return object;
 }
 
-static const char *const kinds[] = { "sliced", "exclusive", "persistent" };
-
 static json_t *pool_json(const struct kiln_pool_info *pool)
 {
 	json_t *object = json_object();
 
-	add(object, "kind", json_string(kinds[pool->kind]));
-	add(object, "page_bytes", count(pool->page_bytes));
-	add(object, "max_slice_bytes", count(pool->max_slice_bytes));
-	add(object, "pages", count(pool->pages));
-	add(object, "unmapped_pages", count(pool->unmapped_pages));
-	add(object, "allocations", count(pool->allocations));
-	add(object, "live_bytes", count(pool->live_bytes));
-	add(object, "cached_bytes", count(pool->cached_bytes));
-	add(object, "padding_bytes", count(pool->padding_bytes));
-	add(object, "reserved_bytes", count(pool->reserved_bytes));
-	add(object, "largest_hole_bytes", count(pool->largest_hole_bytes));
+	tool_add(object, "kind", json_string(pool_kind_name(pool->kind)));
+	tool_add_count(object, "page_bytes", pool->page_bytes);
+	tool_add_count(object, "max_slice_bytes", pool->max_slice_bytes);
+	tool_add_count(object, "pages", pool->pages);
+	tool_add_count(object, "unmapped_pages", pool->unmapped_pages);
+	tool_add_count(object, "allocations", pool->allocations);
+	tool_add_count(object, "live_bytes", pool->live_bytes);
+	tool_add_count(object, "cached_bytes", pool->cached_bytes);
+	tool_add_count(object, "padding_bytes", pool->padding_bytes);
+	tool_add_count(object, "reserved_bytes", pool->reserved_bytes);
+	tool_add_count(object, "largest_hole_bytes", pool->largest_hole_bytes);
 	return object;
 }
 
@@ -270,15 +262,15 @@ static json_t *moment_json(const struct replay_moment *moment)
 {
 	json_t *object = json_object(), *pools = json_array();
 
-	add(object, "requests", count(moment->requests));
-	add(object, "line", count(moment->line));
-	add(object, "live_bytes", count(moment->usage.live_bytes));
-	add(object, "cached_bytes", count(moment->usage.cached_bytes));
-	add(object, "padding_bytes", count(moment->usage.padding_bytes));
-	add(object, "reserved_bytes", count(moment->usage.reserved_bytes));
+	tool_add_count(object, "requests", moment->requests);
+	tool_add_count(object, "line", moment->line);
+	tool_add_count(object, "live_bytes", moment->usage.live_bytes);
+	tool_add_count(object, "cached_bytes", moment->usage.cached_bytes);
+	tool_add_count(object, "padding_bytes", moment->usage.padding_bytes);
+	tool_add_count(object, "reserved_bytes", moment->usage.reserved_bytes);
 	for (size_t i = 0; i < moment->pools; i++)
 		json_array_append_new(pools, pool_json(&moment->pool[i]));
-	add(object, "pools", pools);
+	tool_add(object, "pools", pools);
 	return object;
 }
 
@@ -297,22 +289,24 @@ static int print_json(const struct options *options,
 	json_t *object = json_object();
 	int code;
 
-	add(object, "trace", tool_text(options->order.path));
-	add(object, "device", tool_text(result->device));
-	add(object, "pages", tool_text(result->mapping));
-	add(object, "allocations", count(result->allocations));
-	add(object, "frees", count(result->frees));
-	add(object, "peak_live_bytes", count(usage->peak_live_bytes));
-	add(object, "peak_reserved_bytes", count(usage->peak_reserved_bytes));
-	add(object, "ratio", json_real(ratio_of(usage)));
-	add(object, "driver_calls", count(usage->driver_calls));
-	add(object, "driver_calls_by_kind", calls_json(&result->calls));
-	add(object, "ns_per_allocation_and_free", json_real(pair_ns(result)));
-	add(object, "recorded", recorded_json(&result->header));
+	tool_add(object, "trace", tool_text(options->order.path));
+	tool_add(object, "device", tool_text(result->device));
+	tool_add(object, "pages", tool_text(result->mapping));
+	tool_add_count(object, "allocations", result->allocations);
+	tool_add_count(object, "frees", result->frees);
+	tool_add_count(object, "peak_live_bytes", usage->peak_live_bytes);
+	tool_add_count(object, "peak_reserved_bytes",
+		       usage->peak_reserved_bytes);
+	tool_add(object, "ratio", json_real(ratio_of(usage)));
+	tool_add_count(object, "driver_calls", usage->driver_calls);
+	tool_add(object, "driver_calls_by_kind", calls_json(&result->calls));
+	tool_add(object, "ns_per_allocation_and_free",
+		 json_real(pair_ns(result)));
+	tool_add(object, "recorded", recorded_json(&result->header));
 	if (options->cost)
-		add(object, "cost", cost_json(options, result));
+		tool_add(object, "cost", cost_json(options, result));
 	if (options->map)
-		add(object, "worst", moment_json(moment));
+		tool_add(object, "worst", moment_json(moment));
 	code = tool_print(object, true);
 	json_decref(object);
 	return code;
@@ -380,7 +374,8 @@ static void print_strip(const struct kiln_pool_info *pool)
 		strip[STRIP_COLUMNS - 1] = '.';
 	printf("  %-10s %10.1f MiB in %" PRIu64 " pages, largest hole %.1f MiB"
 	       "\n  [%s]\n",
-	       kinds[pool->kind], (double)pool->reserved_bytes * 1024 / GIB,
+	       pool_kind_name(pool->kind),
+	       (double)pool->reserved_bytes * 1024 / GIB,
 	       pool->pages, (double)pool->largest_hole_bytes * 1024 / GIB,
 	       strip);
 }

@@ -69,6 +69,20 @@ json_t *tool_text(const char *text)
 	return value;
 }
 
+/* ---- Members of JSON objects ---- */
+
+void tool_add(json_t *object, const char *name, json_t *value)
+{
+	json_object_set_new(object, name, value);
+}
+
+void tool_add_count(json_t *object, const char *name, uint64_t n)
+{
+	tool_add(object, name,
+		 n <= INT64_MAX ? json_integer((json_int_t)n)
+				: json_real((double)n));
+}
+
 /* ---- Text for people ---- */
 
 #define NAME_COLUMNS 18
@@ -76,9 +90,13 @@ json_t *tool_text(const char *text)
 /* Control characters may come from a driver or a file. */
 void tool_plain(const char *text)
 {
-	for (; *text; text++)
-		putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?'
-								    : *text);
+	char *clean = tool_clean(text);
+
+	if (!clean)
+		putchar('?');
+	for (const char *at = clean; at && *at; at++)
+		putchar((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
+	free(clean);
 }
 
 static void print_scalar(json_t *value)

@@ -3,6 +3,7 @@
 #define TOOLS_TOOL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <jansson.h>
 
@@ -68,8 +69,14 @@ json_t *tool_text(const char *text);
 /* The same as plain text; the caller frees it. NULL: no memory. */
 char *tool_clean(const char *text);
 
-/* Prints a text without its control characters. */
+/* Prints it so, and without its control characters. */
 void tool_plain(const char *text);
+
+/* Adds a member, which the object owns then. */
+void tool_add(json_t *object, const char *name, json_t *value);
+
+/* The same of a count: an integer where JSON has one, else the next real. */
+void tool_add_count(json_t *object, const char *name, uint64_t n);
 
 /* Writes a value as JSON, or as indented text for people. */
 int tool_print(json_t *value, bool as_json);
