@@ -42,7 +42,7 @@ static mode_t new_mode(void)
 
 static bool open_beside(struct svg *svg, mode_t mode)
 {
-	int fd;
+	int fd, error;
 
 	if (asprintf(&svg->temporary, "%s.XXXXXX", svg->path) < 0) {
 		svg->temporary = NULL;
@@ -50,8 +50,7 @@ static bool open_beside(struct svg *svg, mode_t mode)
 	}
 	fd = mkstemp(svg->temporary);
 	if (fd < 0) {
-		int error = errno;
-
+		error = errno;
 		/* Nothing of that name is ours to remove. */
 		free(svg->temporary);
 		svg->temporary = NULL;
@@ -60,8 +59,9 @@ static bool open_beside(struct svg *svg, mode_t mode)
 	svg->file = fchmod(fd, mode) ? NULL : fdopen(fd, "w");
 	if (svg->file)
 		return true;
+	error = errno;
 	close(fd);
-	return fail(svg, errno);
+	return fail(svg, error);
 }
 
 static bool open_file(struct svg *svg, const char *path)
