@@ -289,14 +289,15 @@ static int run_program(struct run *run, struct plan_result *result)
 int plan_run(const struct plan_order *order, struct plan_result *result)
 {
 	struct run run = { .order = order };
-	int code = make_report(&run);
+	int code = block_signals(&run);
 
+	if (code)
+		return code;
+	code = make_report(&run);
 	if (!code)
-		code = block_signals(&run);
-	if (!code) {
 		code = run_program(&run, result);
-		sigprocmask(SIG_SETMASK, &run.before, NULL);
-	}
 	remove_report(&run);
+	/* Last: one that still waits may end us here. */
+	sigprocmask(SIG_SETMASK, &run.before, NULL);
 	return code;
 }

@@ -148,6 +148,19 @@ for signal in TERM INT; do
 	says 'ended by a signal'
 	expect peak_live_bytes 9
 done
+# Neither does a second one, while a program that will not end is ended.
+rm "$work/err"
+"$kiln" plan --as cuda "$planned" stubborn open cuda print ready wait \
+	>"$work/out" 2>"$work/err" &
+pid=$!
+for try in 1 2 3 4 5 6 7 8 9; do
+	grep -qs ready "$work/err" && break
+	sleep 0.1
+done
+kill -TERM $pid
+sleep 0.5
+kill -TERM $pid
+wait $pid || :
 [ -z "$(ls "$TMPDIR")" ] || complain "a signal left $(ls "$TMPDIR")"
 
 # ---- the command line ----
