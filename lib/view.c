@@ -313,6 +313,9 @@ enum kiln_status kiln_view_open(struct kiln_view **out, const char *segment)
 	if (!out || !segment)
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "kiln_view_open: out or segment is NULL");
+	if (*out)
+		KILNI_TRY(kilni_object_check(*out, &kilni_view_kind, __func__,
+					     "*out"));
 	kilni_fork_watch();
 	view = calloc(1, sizeof(*view));
 	if (!view)

@@ -137,10 +137,11 @@ kiln_view_enumerate(struct kiln_view_process *infos, size_t *count);
  * @segment: name from kiln_view_enumerate
  *
  * The view belongs to the caller and is for one thread at a time.
- * KILN_ERR_INVALID: NULL, or no name of a segment. KILN_ERR_IO: it cannot be
- * opened (kiln_error_native has the errno; EACCES: another user's), is none,
- * or is damaged. KILN_ERR_UNSUPPORTED: of another version, which is named.
- * KILN_ERR_BUSY: no whole snapshot was found, as before the first one.
+ * KILN_ERR_INVALID: NULL, no name of a segment, or *out is no view.
+ * KILN_ERR_IO: it cannot be opened (kiln_error_native has the errno; EACCES:
+ * another user's), is none, or is damaged. KILN_ERR_UNSUPPORTED: of another
+ * version, which is named. KILN_ERR_BUSY: no whole snapshot was found, as
+ * before the first one. KILN_ERR_FORKED: *out was made before a fork.
  * KILN_ERR_NO_MEMORY. Does not block.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -178,8 +179,9 @@ kiln_view_device(const struct kiln_view *view, size_t device,
 		 struct kiln_view_device *info);
 
 /**
- * kiln_view_pool - one of a device's pools, in the order of kiln_memory_pools
+ * kiln_view_pool - one of a device's pools
  *
+ * In the order of kiln_memory_pools(), then of kiln_memory_special_pools().
  * KILN_ERR_INVALID: also where there is none of that number.
  * KILN_ERR_FORKED. Does not block.
  */

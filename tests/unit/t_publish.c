@@ -616,6 +616,8 @@ START_TEST(bad_arguments)
 	struct kiln_view_device device = { .struct_size = sizeof(device) };
 	struct kiln_view_pool pool = { .struct_size = sizeof(pool) };
 	struct kiln_view_page page = { .struct_size = sizeof(page) };
+	static uint64_t blank[16];
+	struct kiln_view *no_view = (struct kiln_view *)(void *)blank;
 	size_t count = 1;
 
 	ck_assert_int_eq(kiln_view_enumerate(NULL, NULL), KILN_ERR_INVALID);
@@ -630,6 +632,9 @@ START_TEST(bad_arguments)
 			 KILN_ERR_IO);
 	ck_assert_int_eq(kiln_error_native(), ENOENT);
 	ck_assert_ptr_null(none);
+	ck_assert_int_eq(kiln_view_open(&no_view, process_of(view).segment),
+			 KILN_ERR_INVALID);
+	ck_assert_ptr_nonnull(strstr(kiln_error_message(), "*out"));
 	ck_assert_int_eq(kiln_view_process(view, &process), KILN_ERR_INVALID);
 	ck_assert_int_eq(kiln_view_process(NULL, NULL), KILN_ERR_INVALID);
 	ck_assert_int_eq(kiln_view_device(view, 1, &device), KILN_ERR_INVALID);
