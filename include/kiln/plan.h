@@ -40,7 +40,7 @@ struct kiln_plan_info {
 	uint64_t largest_request_bytes;
 	struct kiln_memory_usage usage;
 	struct kiln_memory_calls calls;
-	uint64_t pool_count;          /* as they were at the last report */
+	uint64_t pool_count;          /* as they were when most was reserved */
 	struct kiln_pool_info pool[KILN_PLAN_POOLS_MAX];
 };
 
@@ -60,8 +60,9 @@ KILN_API const char *kiln_plan_target(size_t index);
  * The account of a process that has reached the limit stays what it was then;
  * the process itself runs on.
  *
- * KILN_ERR_INVALID: NULL, or the path is empty; KILN_ERR_IO: the file cannot be
- * made, the message says why; KILN_ERR_NO_MEMORY.
+ * KILN_ERR_INVALID: NULL, the path is empty, or *out is no plan; KILN_ERR_IO:
+ * the file cannot be made, the message says why; KILN_ERR_FORKED: *out was made
+ * before a fork; KILN_ERR_NO_MEMORY.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_plan_create(struct kiln_plan **out, const char *path, uint64_t steps);
