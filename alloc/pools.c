@@ -44,7 +44,7 @@ static void build_mapped(struct kilni_pools *pools)
 	pools->range.page.pool = pools->range.pool;
 }
 
-/* The same without a range: pages of any size that all sizes share. */
+/* The same without a range: pages of any size that all others share. */
 static void build_plain(struct kilni_pools *pools)
 {
 	uint64_t small = kilni_align_up(KILNI_SMALL_PAGE, pools->granularity);

@@ -168,7 +168,9 @@ kiln_memory_trim(struct kiln_device *device, uint64_t target_bytes);
  * Nothing temporary ever shares pages with what is allocated inside. An op that
  * fails leaves the scope open; kiln_persistent_run() closes it in any case.
  * KILN_ERR_INVALID: NULL, or an end without a begin; inside
- * kiln_persistent_run(), an end of the scope that it opened. KILN_ERR_FORKED.
+ * kiln_persistent_run(), an end of the scope that it opened. KILN_ERR_FORKED;
+ * KILN_ERR_NO_MEMORY, KILN_ERR_LIMIT: the thread has no stream yet and gets
+ * none.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_persistent_begin(struct kiln_device *device);

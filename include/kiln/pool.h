@@ -120,8 +120,9 @@ KILN_API void kiln_buffer_release(struct kiln_buffer *buffer);
  * than that of its creation: everything queued there until now has to complete
  * before the memory is reused. It does not order the two streams.
  *
- * KILN_ERR_INVALID, KILN_ERR_DEVICE, KILN_ERR_FORKED. Waits, as the release,
- * only without host memory.
+ * KILN_ERR_INVALID, KILN_ERR_DEVICE, KILN_ERR_FORKED; KILN_ERR_NO_MEMORY,
+ * KILN_ERR_LIMIT: the thread has no stream yet and gets none. Waits, as the
+ * release, only without host memory.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_buffer_use(struct kiln_buffer *buffer, struct kiln_stream *stream);
