@@ -317,6 +317,9 @@ static void add_part(struct kilni_segment_snapshot *to,
 		to->devices_left_out++;
 		return;
 	}
+	/* A page says which pool it is of: not of one that is not there. */
+	if (pools < part->pools)
+		pages = 0;
 	device = &to->device[to->devices++];
 	*device = part->device;
 	device->first_pool = to->pools;

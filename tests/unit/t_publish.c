@@ -301,6 +301,47 @@ START_TEST(more_devices_than_there_is_room_for)
 }
 END_TEST
 
+/* Devices whose ladders are as long as can be: the last have pools left out. */
+START_TEST(more_pools_than_there_is_room_for)
+{
+	enum { DEVICES = KILNI_SEGMENT_DEVICES };
+	struct kilni_pools_config config = { .rungs = KILNI_RUNGS_MAX };
+	struct kilni_pools *pools[DEVICES];
+	struct kilni_slice slice[DEVICES];
+	struct fake_hw hw[DEVICES];
+	struct kiln_view *view;
+	unsigned i, last;
+
+	for (i = 0; i < KILNI_RUNGS_MAX; i++)
+		config.rung[i] = (struct kilni_pools_rung){ 2 * MiB,
+							    (i + 1) * KiB, 0 };
+	for (i = 0; i < DEVICES; i++) {
+		hw[i] = fake_hw(GiB);
+		ck_assert_int_eq(kilni_pools_create(&pools[i], &hw[i].hw,
+						    &fake_stream_ops, &config),
+				 KILN_OK);
+		kilni_pools_publish_start(pools[i]);
+		slice[i] = keep(pools[i], MiB);
+		publish(pools[i]);
+	}
+	view = view_of_self();
+	ck_assert_uint_eq(process_of(view).devices, DEVICES);
+	/* Ten pools each: the thirteenth device finds room for eight. */
+	last = KILNI_SEGMENT_POOLS / (KILNI_RUNGS_MAX + 2);
+	ck_assert_uint_eq(device_of(view, last - 1).pools, KILNI_RUNGS_MAX + 2);
+	ck_assert_uint_eq(device_of(view, last - 1).pages, 1);
+	ck_assert_uint_eq(device_of(view, last).pools, 8);
+	ck_assert_uint_eq(device_of(view, last).pages, 0);
+	ck_assert_uint_eq(device_of(view, last).pages_left_out, 1);
+	ck_assert_uint_eq(device_of(view, last).live_bytes, MiB);
+	kiln_view_release(view);
+	for (i = 0; i < DEVICES; i++) {
+		give_done(pools[i], &slice[i]);
+		pools_done(&hw[i], pools[i]);
+	}
+}
+END_TEST
+
 /* More blocks than one snapshot looks at: the rest follows in the next. */
 START_TEST(many_slices_in_turns)
 {
@@ -667,6 +708,7 @@ int main(void)
 	tcase_add_test(tests, several_devices);
 	tcase_add_test(tests, more_than_there_is_room_for);
 	tcase_add_test(tests, more_devices_than_there_is_room_for);
+	tcase_add_test(tests, more_pools_than_there_is_room_for);
 	tcase_add_test(tests, many_slices_in_turns);
 	tcase_add_test(tests, a_torn_snapshot);
 	tcase_add_test(tests, reading_while_it_is_written);
