@@ -102,16 +102,12 @@ static enum kiln_status check_limits(const struct kilni_memory_limits *limits)
 	return KILN_OK;
 }
 
-static enum kiln_status configure(struct kilni_pools *pools,
-				  const struct kilni_pools_config *config)
+/* What the driver rules for good: read without a lock. */
+static enum kiln_status take_limits(struct kilni_pools *pools)
 {
 	const struct kilni_memory_limits *limits = &pools->limits;
-	uint64_t cap = config->cap_bytes ? config->cap_bytes
-					 : limits->total_bytes;
-	uint64_t page = config->page_bytes ? config->page_bytes
-					   : KILNI_LARGE_PAGE;
-	unsigned i;
 
+	pools->hw->driver->memory->limits(pools->hw, &pools->limits);
 	KILNI_TRY(check_limits(limits));
 	pools->unit = kilni_max_u64(limits->alignment, LEAST_UNIT);
 	pools->granularity = kilni_max_u64(limits->page_granularity,
@@ -119,6 +115,18 @@ static enum kiln_status configure(struct kilni_pools *pools,
 	pools->max_page = limits->max_page_bytes ? limits->max_page_bytes
 						 : UINT64_MAX;
 	pools->max_page &= ~(pools->granularity - 1);
+	return KILN_OK;
+}
+
+static enum kiln_status configure(struct kilni_pools *pools,
+				  const struct kilni_pools_config *config)
+{
+	uint64_t cap = config->cap_bytes ? config->cap_bytes
+					 : pools->limits.total_bytes;
+	uint64_t page = config->page_bytes ? config->page_bytes
+					   : KILNI_LARGE_PAGE;
+	unsigned i;
+
 	pools->cap_bytes = (cap ? cap : UINT64_MAX) &
 			   ~(pools->granularity - 1);
 	if (!pools->cap_bytes || !pools->max_page)
@@ -185,10 +193,11 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	pools->idle_limit = KILNI_IDLE_LIMIT;
 	pools->window_end = KILNI_IDLE_LIMIT;
 	pools->zero.behind = &pools->zero;
-	hw->driver->memory->limits(hw, &pools->limits);
-	set_watch(pools, config);
-	status = configure(pools, config);
+	status = take_limits(pools);
+	if (status == KILN_OK)
+		status = configure(pools, config);
 	if (status == KILN_OK) {
+		set_watch(pools, config);
 		build(pools, config);
 		status = kilni_caches_create(pools);
 	}

@@ -128,6 +128,7 @@ static void *work(void *argument)
 /* What a reader sees is whole at every moment. */
 static void *observe(void *argument)
 {
+	static const struct kilni_pools_config same = { .fill = false };
 	struct kiln_memory_usage usage = { .struct_size = sizeof(usage) };
 	struct kiln_pool_info info[16];
 	unsigned i;
@@ -146,6 +147,9 @@ static void *observe(void *argument)
 			kilni_pools_report(pools, info, 16);
 		if (i % 256 == 0)
 			(void)!kilni_pools_trim(pools, 0);
+		/* Refused, unless nothing is live at that moment. */
+		if (i % 256 == 128)
+			(void)!kilni_pools_set_layout(pools, &same);
 		atomic_fetch_add(&readings, 1);
 	}
 	return NULL;
