@@ -381,6 +381,11 @@ static inline unsigned kilni_block_state(const struct kilni_block *block)
 	return __atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
 
+static inline uint64_t kilni_block_end(const struct kilni_block *block)
+{
+	return block->address + block->size;
+}
+
 static inline bool kilni_block_is_free(const struct kilni_block *block)
 {
 	return kilni_block_state(block) >= KILNI_BLOCK_FREE;

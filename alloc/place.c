@@ -10,11 +10,6 @@
 /* Blocks of one span that are looked at. */
 #define SPAN_MOST 64
 
-static uint64_t end_of(const struct kilni_block *block)
-{
-	return block->address + block->size;
-}
-
 /* ---- finding a place ---- */
 
 struct place {
@@ -47,7 +42,7 @@ static uint64_t lack_at(const struct kilni_mapped *range,
 		return UINT64_MAX;
 	for (; block && block->address < stop; block = block->after) {
 		uint64_t low = kilni_max_u64(address, block->address);
-		uint64_t high = kilni_min_u64(stop, end_of(block));
+		uint64_t high = kilni_min_u64(stop, kilni_block_end(block));
 
 		if (kilni_block_state(block) == KILNI_BLOCK_HOLE)
 			lack += kilni_align_up(high - low, range->granularity);
@@ -84,9 +79,9 @@ static void consider_span(const struct kilni_mapped *range,
 		consider(range, block, block->address, size, end, best);
 		if (kilni_block_state(block) == KILNI_BLOCK_HOLE && next &&
 		    next->address < end && next->size < size &&
-		    end_of(next) - size > block->address)
+		    kilni_block_end(next) - size > block->address)
 			consider(range, block,
-				 (end_of(next) - size) &
+				 (kilni_block_end(next) - size) &
 					 ~(range->granularity - 1),
 				 size, end, best);
 		block = next;
@@ -111,7 +106,8 @@ static bool find_place(struct kilni_pools *pools,
 		while (right-- && last->after &&
 		       is_usable(pools, request, last->after, with_event))
 			last = last->after;
-		consider_span(range, first, end_of(last), request->size, best);
+		consider_span(range, first, kilni_block_end(last),
+			      request->size, best);
 	}
 	return best->first != NULL;
 }
@@ -177,7 +173,7 @@ static enum kiln_status add(struct growth *growth, struct kilni_block *block)
 		let_go(pools, block);
 		return no_memory();
 	}
-	growth->address = end_of(growth->target);
+	growth->address = kilni_block_end(growth->target);
 	return KILN_OK;
 }
 
@@ -203,7 +199,8 @@ static struct kilni_block *hole_at(const struct kilni_mapped *range,
 {
 	struct kilni_block *hole = kilni_tree_fit(range->holes, 0);
 
-	while (hole && (hole->address > address || end_of(hole) <= address))
+	while (hole && (hole->address > address ||
+			kilni_block_end(hole) <= address))
 		hole = kilni_tree_next(range->holes, hole);
 	return hole;
 }
@@ -213,9 +210,11 @@ static enum kiln_status add_hole(struct growth *growth,
 {
 	struct kilni_pools *pools = growth->pools;
 	uint64_t missing = growth->end - growth->address;
-	struct kilni_lack lack = { .room = end_of(hole) - growth->address,
-			     .low = growth->address,
-			     .high = growth->end };
+	struct kilni_lack lack = {
+		.room = kilni_block_end(hole) - growth->address,
+		.low = growth->address,
+		.high = growth->end,
+	};
 	struct kilni_object *object = NULL;
 	struct kilni_block *block;
 	enum kiln_status status;

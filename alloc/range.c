@@ -43,11 +43,6 @@ static const struct kilni_memory_ops *memory(const struct kilni_pools *pools)
 	return pools->hw->driver->memory;
 }
 
-static uint64_t end_of(const struct kilni_block *block)
-{
-	return block->address + block->size;
-}
-
 /* ---- opening and closing ---- */
 
 static uint64_t reserve_bytes(const struct kilni_pools *pools)
@@ -67,6 +62,8 @@ static bool set_up(struct kilni_pools *pools, uint64_t address, uint64_t bytes)
 
 	range->object = calloc(bytes >> range->shift, sizeof(*range->object));
 	if (!block || !range->object) {
+		if (block)
+			kilni_block_drop(pools, block);
 		free(range->object);
 		range->object = NULL;
 		return false;
@@ -188,7 +185,7 @@ void kilni_range_touch(struct kilni_pools *pools,
 		       const struct kilni_block *block)
 {
 	struct kilni_mapped *range = &pools->range;
-	uint64_t address = block->address, end = end_of(block);
+	uint64_t address = block->address, end = kilni_block_end(block);
 
 	while (address < end) {
 		struct kilni_object *object = kilni_object_at(range, address);
@@ -209,11 +206,11 @@ static struct kilni_object *whole_object(const struct kilni_mapped *range,
 {
 	struct kilni_object *object;
 
-	while (address < end_of(block)) {
+	while (address < kilni_block_end(block)) {
 		object = kilni_object_at(range, address);
 		address = object->address + object->bytes;
 		if (object->address >= block->address &&
-		    address <= end_of(block))
+		    address <= kilni_block_end(block))
 			return object;
 	}
 	return NULL;
@@ -237,7 +234,8 @@ struct choice {
 
 /* The largest of at most what is wanted, else the smallest that has room. */
 static bool is_better(const struct kilni_object *object,
-		      const struct kilni_object *than, const struct kilni_lack *lack)
+		      const struct kilni_object *than,
+		      const struct kilni_lack *lack)
 {
 	if (object->pins || object->bytes > lack->room)
 		return false;
@@ -256,7 +254,8 @@ static bool choose(struct kilni_pools *pools, const struct kilni_lack *lack,
 
 	*best = (struct choice){ NULL, NULL };
 	while ((block = next_free(pools, block))) {
-		if (block->address < lack->high && end_of(block) > lack->low)
+		if (block->address < lack->high &&
+		    kilni_block_end(block) > lack->low)
 			continue;
 		object = whole_object(&pools->range, block, block->address);
 		for (; object;

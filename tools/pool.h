@@ -54,7 +54,8 @@ int pool_enumerate(struct kiln_view_process **infos, size_t *count);
 
 /*
  * This process's pools as published, as soon as they show that state of the
- * device: 0; or -1 where they are not published, without a word.
+ * device: 0; or -1 where they are not published. Only what is published and
+ * cannot be read is complained of.
  */
 int pool_read_own(struct kiln_device *device,
 		  const struct kiln_memory_usage *state,
