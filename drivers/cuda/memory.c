@@ -258,7 +258,7 @@ static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
 		   uint64_t bytes)
 {
 	uint64_t n;
-	int result = CU_OK;
+	int result = CU_OK, synced;
 
 	for (int i = 0; bytes && result == CU_OK;
 	     i ^= 1, to += n, from += n, bytes -= n) {
@@ -267,14 +267,16 @@ static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
 		if (result == CU_OK)
 			result = kilni_cuda.event_sync(s->done[i]);
 		if (result != CU_OK)
-			return result;
+			break;
 		memcpy(s->half[i], from, n);
 		result = kilni_cuda.copy_in(to, s->half[i], n, s->stream);
 		if (result == CU_OK)
 			result = kilni_cuda.event_record(s->done[i],
 							 s->stream);
 	}
-	return result == CU_OK ? kilni_cuda.stream_sync(s->stream) : result;
+	/* After a failure too: the other half may still travel. */
+	synced = kilni_cuda.stream_sync(s->stream);
+	return result == CU_OK ? synced : result;
 }
 
 static int start_copy_out(struct kilni_cuda_staging *s, int i, uint64_t from,
