@@ -97,8 +97,7 @@ static struct kilni_block *fit_pool(struct kilni_pools *pools,
 	struct kilni_block *block;
 
 	if (pool->kind == KILN_POOL_EXCLUSIVE)
-		most = kilni_sum(request->size,
-				 KILNI_EXCLUSIVE_SLACK(request->size));
+		most = kilni_exclusive_most(pools, request);
 	else if (pool->kind == KILN_POOL_PERSISTENT)
 		most = request->size;
 	block = fit(pools, request, pool->tree, most, with_event);
@@ -349,10 +348,16 @@ struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request)
 {
 	uint64_t before = pools->reserved_bytes;
-	struct kilni_block *block = attempt(pools, request);
 	enum kiln_status waited;
+	struct kilni_block *block;
 
-	if (block || is_final(request->refusal) || is_hopeless(pools, request))
+	/* It would take all there is and be refused after all. */
+	if (is_hopeless(pools, request)) {
+		request->refusal = KILN_ERR_LIMIT;
+		return NULL;
+	}
+	block = attempt(pools, request);
+	if (block || is_final(request->refusal))
 		return block;
 	kilni_pools_flush(pools);
 	waited = wait_for_frees(pools);

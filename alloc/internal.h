@@ -572,6 +572,9 @@ void kilni_idle_remove(struct kilni_pools *pools,
  * after which unused pages are broken into or go back first. */
 bool kilni_page_exceeds(const struct kilni_pools *pools,
 			const struct kilni_request *request);
+/* The largest cached exclusive page that serves the request. */
+uint64_t kilni_exclusive_most(const struct kilni_pools *pools,
+			      const struct kilni_request *request);
 /* A free block on a new page; NULL: request->refusal says why. */
 struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
 				    struct kilni_request *request);

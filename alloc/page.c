@@ -328,6 +328,16 @@ static uint64_t usual_bytes(const struct kilni_pools *pools,
 	return kilni_max_u64(bytes, least);
 }
 
+/* A new page may be larger than the slack allows: that must fit again. */
+uint64_t kilni_exclusive_most(const struct kilni_pools *pools,
+			      const struct kilni_request *request)
+{
+	uint64_t most = kilni_sum(request->size,
+				  KILNI_EXCLUSIVE_SLACK(request->size));
+
+	return kilni_max_u64(most, usual_bytes(pools, request));
+}
+
 /* What a failing driver call means for the request. */
 static void refuse(struct kilni_request *request, enum kiln_status status)
 {
@@ -563,8 +573,7 @@ static void adoption_range(const struct kilni_pools *pools,
 	*low = usual;
 	if (request->pool->kind == KILN_POOL_EXCLUSIVE) {
 		*low = request->size;
-		*high = kilni_sum(request->size,
-				  KILNI_EXCLUSIVE_SLACK(request->size));
+		*high = kilni_exclusive_most(pools, request);
 	} else if (request->pool->kind == KILN_POOL_PERSISTENT) {
 		*high = kilni_sum(usual, usual / 16);
 	} else {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -143,6 +144,15 @@ static bool choose_path(void)
 	return false;
 }
 
+/* A file above this limit would cost the process a signal. */
+static bool is_above_limit(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) &&
+	       limit.rlim_cur < sizeof(struct kilni_segment);
+}
+
 /* Takes all of the file's space now, so that no access can fail later. */
 static bool take_space(int fd)
 {
@@ -150,6 +160,10 @@ static bool take_space(int fd)
 
 	if (faulty("segment_space"))
 		return false;
+	if (is_above_limit()) {
+		errno = EFBIG;
+		return false;
+	}
 	do
 		error = posix_fallocate(fd, 0, sizeof(struct kilni_segment));
 	while (error == EINTR);

@@ -27,7 +27,7 @@ struct run {
 	struct kiln_plan *plan;
 	char folder[PATH_MAX], report[PATH_MAX];
 	sigset_t passed_on, before;
-	pid_t child;
+	pid_t self, child;
 	bool has_ended;
 	int status;
 	double begin;
@@ -131,7 +131,9 @@ static void become_program(const struct run *run, int report)
 	const struct plan_order *order = run->order;
 	int code;
 
-	if (!setenv("KILN_PLAN", order->target, 1) &&
+	/* A plan that is killed takes its program along. */
+	if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == run->self &&
+	    !setenv("KILN_PLAN", order->target, 1) &&
 	    !setenv("KILN_PLAN_REPORT", run->report, 1) &&
 	    dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 &&
 	    !sigprocmask(SIG_SETMASK, &run->before, NULL))
@@ -165,6 +167,7 @@ static int start(struct run *run)
 		return fail("pipe");
 	fflush(stdout);
 	run->begin = now();
+	run->self = getpid();
 	run->child = fork();
 	if (run->child < 0) {
 		close(ends[0]);

@@ -53,7 +53,7 @@ extra() # what is only distributed
 		find bench man tests/kl tests/machines tests/safetensors -type f
 		find kernels drivers -type f ! -name '*.[ch]' \
 			! -name '*.def' ! -name '*.kl' ! -name '*.am' \
-			! -name '*.m4'
+			! -name '*.m4' ! -name texts.bin
 		find . -maxdepth 1 -name '*.md' | sed 's|^\./||'
 	} | grep -v '\.pyc$\|^man/.*\.[0-9]$' | sort
 }

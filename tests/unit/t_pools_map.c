@@ -577,6 +577,54 @@ START_TEST(a_layout_is_installed)
 }
 END_TEST
 
+/* A page is rounded up, and yet it fits the request that it was taken for. */
+START_TEST(exclusive_pages_are_used_again)
+{
+	struct kilni_pools_config config = {
+		.rungs = 1,
+		.rung = { { 2 * MiB, 64 * KiB, 0 } },
+	};
+	static const uint64_t sizes[] = { 200704, 401408, 1000000, 3000000 };
+	struct kilni_slice slice;
+	uint64_t calls = 0;
+	unsigned i;
+
+	pools = pools_new(&hw, 0, 0);
+	ck_assert_int_eq(kilni_pools_set_layout(pools, &config), KILN_OK);
+	for (i = 0; i < 400; i++) {
+		slice = take(pools, 0, sizes[i % KILNI_COUNTOF(sizes)]);
+		give_done(pools, &slice);
+		if (i == KILNI_COUNTOF(sizes))
+			calls = usage_of(pools).driver_calls;
+	}
+	ck_assert_uint_eq(usage_of(pools).driver_calls, calls);
+	ck_assert_uint_le(usage_of(pools).reserved_bytes, 8 * MiB);
+	step(5);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* More than the cap is refused before anything is taken for it. */
+START_TEST(a_hopeless_request_takes_nothing)
+{
+	struct kilni_slice slice, none = { 0 };
+	struct kiln_memory_usage before;
+
+	pools = pools_new(&hw, 0, GiB);
+	slice = take(pools, 0, 100 * MiB);
+	before = usage_of(pools);
+	ck_assert_int_eq(try_take(pools, 0, GiB - 100 * MiB + 1, false, &none),
+			 KILN_ERR_LIMIT);
+	ck_assert_int_eq(try_take(pools, 0, 3 * GiB, false, &none),
+			 KILN_ERR_LIMIT);
+	ck_assert_uint_eq(usage_of(pools).driver_calls, before.driver_calls);
+	ck_assert_uint_eq(usage_of(pools).peak_reserved_bytes,
+			  before.peak_reserved_bytes);
+	give_done(pools, &slice);
+	pools_done(&hw, pools);
+}
+END_TEST
+
 /* Another thread asks for a layout while a request waits for frees. */
 static struct kilni_pools_config meanwhile;
 
@@ -779,6 +827,8 @@ int main(void)
 	tcase_add_loop_test(tests, malformed_layouts_are_quoted, 0,
 			    KILNI_COUNTOF(malformed));
 	tcase_add_test(tests, a_layout_is_installed);
+	tcase_add_test(tests, exclusive_pages_are_used_again);
+	tcase_add_test(tests, a_hopeless_request_takes_nothing);
 	tcase_add_test(tests, no_layout_while_a_request_waits);
 	tcase_add_test(tests, senseless_layouts_change_nothing);
 	tcase_add_loop_test(tests, p07_a_fraction_of_the_total, 0, 6);
