@@ -3,7 +3,7 @@
 #
 # Runs one file of vectors on the CPU driver at each instruction-set level (a
 # level that the machine lacks is the next lower one) and on the null driver.
-# KILN_QUICK=1: only as the machine is.
+# CHECK_QUICK=1: only as the machine is.
 set -eu
 conform=${builddir:-build}/tests/conform
 
@@ -18,7 +18,7 @@ run()
 }
 
 run "CPU" --device cpu "$1"
-[ -z "${KILN_QUICK-}" ] || exit 0
+[ -z "${CHECK_QUICK-}" ] || exit 0
 for level in baseline avx2; do
 	KILN_CPU_ISA=$level
 	export KILN_CPU_ISA

@@ -3,7 +3,7 @@
 #
 # Compiles the kernel language to SPIR-V and runs it on Mesa's software Vulkan
 # device, beside the same kernels in C.
-[ -z "${KILN_QUICK-}" ] || exit 77
+[ -z "${CHECK_QUICK-}" ] || exit 77
 KL_ONLY=spirv sh "${srcdir:?}/tests/kl/compile.sh" "${builddir:?}/kl-spirv" ||
 	exit
 [ -x "$builddir/tests/kl/t_kl_vulkan" ] || {

@@ -72,5 +72,5 @@ exec qemu-aarch64 -L /usr/$triplet \\
 	-E LD_LIBRARY_PATH=$folder/.libs:$lib:$root/lib/$triplet "\$@"
 END
 chmod +x "$run"
-KILN_QUICK=1 KILN_EMULATOR=$run make_in "$folder" arm64 check-smoke \
+CHECK_QUICK=1 KILN_EMULATOR=$run make_in "$folder" arm64 check-smoke \
 	LOG_COMPILER="timeout -k 10 600 $run"

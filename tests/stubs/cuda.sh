@@ -3,7 +3,7 @@
 #
 # The CUDA driver on a library without a GPU (cuda.c): what is refused and how
 # that is told, conformance, the promises of drivers, and every call of the
-# library failing in turn. KILN_QUICK=1: a part of it.
+# library failing in turn. CHECK_QUICK=1: a part of it.
 set -eu
 builddir=${builddir:-.}
 srcdir=${srcdir:-.}
@@ -60,7 +60,7 @@ for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
 	case $said in
 	*"only the tables of cuda"*) fail "$said" ;;
 	esac
-	[ -z "${KILN_QUICK-}" ] || break
+	[ -z "${CHECK_QUICK-}" ] || break
 done
 
 # Each call fails once: no memory, and a fault that breaks the context.
@@ -69,7 +69,7 @@ trap 'rm -f "$count"' EXIT
 KILN_STUB_CUDA_CALLS=$count "$walk" cuda
 calls=$(cat "$count")
 step=1
-[ -z "${KILN_QUICK-}" ] || step=13
+[ -z "${CHECK_QUICK-}" ] || step=13
 for mode in "" "async=1 "; do
 	for result in 2 719; do
 		n=1

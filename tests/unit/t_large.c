@@ -221,12 +221,12 @@ static unsigned long long available_kb(void)
 /* Why the test is not run, or NULL. */
 static const char *reason(void)
 {
-	const char *quick = getenv("KILN_QUICK");
+	const char *quick = getenv("CHECK_QUICK");
 
 	if (SANITIZED)
 		return "a sanitizer takes too much memory";
 	if (quick && !strcmp(quick, "1"))
-		return "KILN_QUICK is 1";
+		return "CHECK_QUICK is 1";
 	if (available_kb() < NEEDED_KB)
 		return "less than 12 GiB of memory are available";
 	return NULL;

@@ -4,7 +4,7 @@
 # Runs some files of vectors on a software Vulkan device; all of them where
 # KILN_VULKAN_ALL is set, for which it takes a quarter of an hour.
 set -eu
-[ -z "${KILN_QUICK-}" ] || exit 77
+[ -z "${CHECK_QUICK-}" ] || exit 77
 [ -z "${SANITIZER_CFLAGS-}" ] || exit 77
 cd "${srcdir:?}"
 files='activation bool int index matmul float_shape float_reduce

@@ -4,7 +4,7 @@
 # Runs the Vulkan driver on a software device under the validation layer, with
 # its checks of threads: it must have nothing to say.
 set -eu
-[ -z "${KILN_QUICK-}" ] || exit 77
+[ -z "${CHECK_QUICK-}" ] || exit 77
 [ -z "${SANITIZER_CFLAGS-}" ] || exit 77
 layer=VK_LAYER_KHRONOS_validation
 found=
