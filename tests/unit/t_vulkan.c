@@ -522,10 +522,11 @@ static void add_cases(Suite *suite)
 
 int main(void)
 {
-	Suite *suite = suite_create("vulkan");
+	Suite *suite;
 
 	if (!is_there())
 		return 77;
+	suite = suite_create("vulkan");
 	add_cases(suite);
 	return run_suite(suite);
 }
