@@ -54,7 +54,8 @@ static int peek(bool live, bool queued)
 	return value;
 }
 
-/* mode NULL: only whether there is a valgrind. */
+/* mode NULL: only whether there is a valgrind; "start": whether it can read the
+ * program, which that of Debian 12 cannot where clang wrote the debug data. */
 static int run_in_valgrind(const char *mode)
 {
 	pid_t child = fork();
@@ -99,6 +100,8 @@ int main(int argc, char **argv)
 	Suite *suite;
 	TCase *tests;
 
+	if (argc == 2 && !strcmp(argv[1], "start"))
+		return EXIT_SUCCESS;
 	if (argc == 2)
 		return peek(!strcmp(argv[1], "live"),
 			    !strcmp(argv[1], "queued"));
@@ -109,6 +112,8 @@ int main(int argc, char **argv)
 #endif
 	if (run_in_valgrind(NULL))
 		return skip("valgrind is not installed");
+	if (run_in_valgrind("start"))
+		return skip("valgrind cannot read this program");
 	suite = suite_create("valgrind");
 	tests = tcase_create("valgrind");
 	tcase_set_timeout(tests, 120);
