@@ -61,7 +61,7 @@ PKG_CONFIG_LIBDIR=$lib/pkgconfig:$root/usr/share/pkgconfig
 PKG_CONFIG_SYSROOT_DIR=$root
 export PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
 configure_in "$folder" --host=$triplet --enable-werror \
-	CPPFLAGS="-isystem $root/usr/include/$triplet" \
+	CPPFLAGS="-isystem $root/usr/include -isystem $root/usr/include/$triplet" \
 	LDFLAGS="-L$lib -Wl,-rpath-link,$lib:$root/lib/$triplet"
 
 # How a program for arm64 is run here.
