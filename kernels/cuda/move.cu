@@ -72,26 +72,11 @@ kl_move_TURN(const struct kilni_cuda_turn p)
 }
 
 #if KL_BYTES == 8
-DEVICE i64 index_at(const struct kilni_cuda_rows &p, i64 o)
-{
-	switch (p.index_dtype) {
-	case KL_DTYPE_I64:
-	case KL_DTYPE_U64:
-		return (i64)KL_LOAD_u64(p.index, o);
-	case KL_DTYPE_I32:
-		return (i32)KL_LOAD_u32(p.index, o);
-	case KL_DTYPE_I16:
-		return KL_LOAD_i16(p.index, o);
-	case KL_DTYPE_I8:
-		return KL_LOAD_i8(p.index, o);
-	case KL_DTYPE_U32:
-		return KL_LOAD_u32(p.index, o);
-	case KL_DTYPE_U16:
-		return KL_LOAD_u16(p.index, o);
-	default:
-		return KL_LOAD_u8(p.index, o);
-	}
-}
+#define KL_INDEX_FROM const struct kilni_cuda_rows &p
+#define KL_INDEX p.index
+#define KL_INDEX_DTYPE p.index_dtype
+#define KL_IX i64
+#include "kernels/kl/index.kl"
 
 /* Where a row of the result comes from; reports an index out of range. */
 DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
@@ -113,7 +98,7 @@ DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
 			rest = q;
 		}
 	}
-	k = index_at(p, x);
+	k = kl_index_at(p, x);
 	*from = o + k * p.source_stride[p.rank - 1];
 	if (k >= 0 && k < p.dim_size)
 		return true;

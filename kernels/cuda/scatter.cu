@@ -16,26 +16,11 @@
 
 typedef const struct kilni_scatter_params &params;
 
-DEVICE i64 index_at(params p, i64 o)
-{
-	switch (p.index_dtype) {
-	case KL_DTYPE_I64:
-	case KL_DTYPE_U64:
-		return (i64)KL_LOAD_u64(p.index, o);
-	case KL_DTYPE_I32:
-		return (i32)KL_LOAD_u32(p.index, o);
-	case KL_DTYPE_I16:
-		return KL_LOAD_i16(p.index, o);
-	case KL_DTYPE_I8:
-		return KL_LOAD_i8(p.index, o);
-	case KL_DTYPE_U32:
-		return KL_LOAD_u32(p.index, o);
-	case KL_DTYPE_U16:
-		return KL_LOAD_u16(p.index, o);
-	default:
-		return KL_LOAD_u8(p.index, o);
-	}
-}
+#define KL_INDEX_FROM params p
+#define KL_INDEX p.index
+#define KL_INDEX_DTYPE p.index_dtype
+#define KL_IX i64
+#include "kernels/kl/index.kl"
 
 /* Updates: out at o is combined with value at v. */
 
@@ -143,7 +128,7 @@ template <class U> DEVICE void scatter_lane(params p, u64 lane)
 		scale *= n;
 	}
 	for (u64 k = 0; k < p.shape[p.dim]; k++) {
-		i64 i = index_at(p, x);
+		i64 i = kl_index_at(p, x);
 
 		if (i < 0 || i >= p.dim_size)
 			kl_report(p.report, position, i, p.dim_size);
