@@ -27,9 +27,6 @@ enum cu_attribute {
 	CU_MULTIPROCESSORS = 16,
 	CU_INTEGRATED = 18,
 	CU_COMPUTE_MODE = 20,
-	CU_PCI_BUS = 33,
-	CU_PCI_DEVICE = 34,
-	CU_PCI_DOMAIN = 50,
 	CU_CAPABILITY_MAJOR = 75,
 	CU_CAPABILITY_MINOR = 76,
 	CU_VIRTUAL_MEMORY = 102,
@@ -85,6 +82,8 @@ struct cu_page_access {
 	  (size_t * bytes, cu_device device))                                  \
 	X(device_attribute, "cuDeviceGetAttribute", false,                     \
 	  (int *value, int attribute, cu_device device))                       \
+	X(device_pci, "cuDeviceGetPCIBusId", true,                             \
+	  (char *address, int bytes, cu_device device))                        \
 	X(device_uuid, "cuDeviceGetUuid", false,                               \
 	  (unsigned char *uuid, cu_device device))                             \
 	X(device_uuid_2, "cuDeviceGetUuid_v2", true,                           \

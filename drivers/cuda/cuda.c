@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cuda/internal.h"
+#include "drivers/pci.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -148,12 +149,17 @@ static void find_uuid(cu_device device, struct kilni_hw_info *info)
 	print_uuid(info->uuid, "GPU-", card);
 }
 
-static void print_pci(cu_device device, char *text, size_t bytes)
+/* Empty where the library does not tell it. */
+static void find_pci(cu_device device, char text[KILNI_PCI_BYTES])
 {
-	snprintf(text, bytes, "%04x:%02x:%02x.0",
-		 (unsigned)attribute(device, CU_PCI_DOMAIN),
-		 (unsigned)attribute(device, CU_PCI_BUS),
-		 (unsigned)attribute(device, CU_PCI_DEVICE));
+	struct kilni_pci pci;
+	char said[32] = "";
+
+	*text = 0;
+	if (kilni_cuda.device_pci &&
+	    kilni_cuda.device_pci(said, sizeof(said), device) == CU_OK &&
+	    kilni_pci_parse(said, &pci))
+		kilni_pci_print(&pci, text);
 }
 
 static enum kiln_status driver_describe(unsigned index,
@@ -176,7 +182,7 @@ static enum kiln_status driver_describe(unsigned index,
 	info->kind = attribute(device, CU_INTEGRATED) ? KILN_KIND_INTEGRATED
 						      : KILN_KIND_DISCRETE;
 	info->ordinal = index;
-	print_pci(device, info->pci, sizeof(info->pci));
+	find_pci(device, info->pci);
 	find_uuid(device, info);
 	find_refusal(device, info->refused, sizeof(info->refused));
 	snprintf(info->version, sizeof(info->version), "CUDA %d.%d",
@@ -198,14 +204,15 @@ static enum kiln_status check_device(const struct kilni_cuda_hw *hw)
 
 static void write_explanation(struct kilni_cuda_hw *hw)
 {
-	char name[64] = "", pci[32];
+	char name[64] = "", pci[KILNI_PCI_BYTES];
 
 	(void)kilni_cuda.device_name(name, sizeof(name), hw->device);
-	print_pci(hw->device, pci, sizeof(pci));
+	find_pci(hw->device, pci);
 	snprintf(hw->explain, sizeof(hw->explain),
 		 "%.63s at %s, compute capability %d.%d, %u "
 		 "multiprocessors, driver for CUDA %d.%d",
-		 name, pci, attribute(hw->device, CU_CAPABILITY_MAJOR),
+		 name, *pci ? pci : "an unknown address",
+		 attribute(hw->device, CU_CAPABILITY_MAJOR),
 		 attribute(hw->device, CU_CAPABILITY_MINOR),
 		 hw->multiprocessors, kilni_cuda_version() / 1000,
 		 kilni_cuda_version() % 1000 / 10);

@@ -10,6 +10,7 @@
  *   memory=N      bytes of each (4 GiB)
  *   name=TEXT     name of each; "_" stands for a space
  *   pci=HEX       bus number of the first, the others follow (3b)
+ *   function=N    function of each at its address (0)
  *   capability=N  10 * major + minor (90)
  *   writes=0      streams cannot write words
  *   vmm=0         no virtual memory
@@ -163,13 +164,11 @@ CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
 {
 	int capability = (int)number("capability", "90", 10);
 
+	(void)device;
 	ENTER();
 	switch (attribute) {
 	case 16:
 		*value = 8;
-		break;
-	case 33:
-		*value = (int)number("pci", "3b", 16) + device;
 		break;
 	case 75:
 		*value = capability / 10;
@@ -187,6 +186,16 @@ CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
 		*value = 0;
 		break;
 	}
+	return 0;
+}
+
+/* In capitals, as the real one writes it. */
+CALL(cuDeviceGetPCIBusId, char *address, int bytes, int device)
+{
+	ENTER();
+	snprintf(address, (size_t)bytes, "0000:%02X:00.%ld",
+		 (unsigned)number("pci", "3b", 16) + (unsigned)device,
+		 number("function", "0", 10));
 	return 0;
 }
 

@@ -154,6 +154,11 @@ def p17_slices(_=("cuda",)):
     assert device["uuid"].startswith("MIG-") and not card["memory_bytes"]
 
 
+def p18_function(_=("cuda",)):
+    found = cards(cuda="devices=1 pci=3b function=1")
+    assert found[0]["pci"] == "0000:3b:00.1", found
+
+
 def p18_twins(_=("cuda",)):
     found = cards(cuda="devices=4 pci=10 uuid=same")
     assert len(found) == 4 and len({c["pci"] for c in found}) == 4, found
