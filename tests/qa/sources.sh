@@ -51,7 +51,7 @@ extra() # what is only distributed
 {
 	{
 		find bench man tests/kl tests/machines tests/safetensors -type f
-		find kernels drivers -type f ! -name '*.[ch]' \
+		find alloc kernels drivers -type f ! -name '*.[ch]' \
 			! -name '*.def' ! -name '*.kl' ! -name '*.am' \
 			! -name '*.m4' ! -name texts.bin
 		find . -maxdepth 1 -name '*.md' | sed 's|^\./||'
