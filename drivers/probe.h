@@ -40,6 +40,12 @@ struct kilni_card {
  */
 enum kiln_status kilni_probe_cards(struct kilni_card **cards, size_t *count);
 
+/*
+ * Whether any GPU may be here: a card on the bus or a node of a GPU's kernel
+ * driver, for not all are on PCI. False spares the start of vendors' libraries.
+ */
+bool kilni_probe_any_gpu(void);
+
 /* ---- CUDA_VISIBLE_DEVICES ---- */
 
 /*

@@ -263,9 +263,10 @@ static void warn_of_unusable(void)
 
 static enum kiln_status find_auto(struct kilni_place *place)
 {
+	bool any_gpu = kilni_probe_any_gpu();
 	const struct kilni_driver *cpu;
 
-	for (size_t i = 0; kilni_driver_list[i]; i++)
+	for (size_t i = 0; any_gpu && kilni_driver_list[i]; i++)
 		if (kilni_is_gpu(kilni_driver_list[i]) &&
 		    find_real(kilni_driver_list[i], true, place))
 			return KILN_OK;

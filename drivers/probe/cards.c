@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -129,4 +130,26 @@ enum kiln_status kilni_probe_cards(struct kilni_card **cards, size_t *count)
 		qsort(*cards, *count, sizeof(**cards), by_address);
 	}
 	return status;
+}
+
+bool kilni_probe_any_gpu(void)
+{
+	/* Mesa and others; NVIDIA's, on PCI, on a board, under Windows. */
+	static const char *const nodes[] = {
+		"/dev/dri", "/dev/kfd", "/dev/nvidiactl", "/dev/nvgpu",
+		"/dev/nvhost-gpu", "/dev/nvmap", "/dev/dxg"
+	};
+	struct kilni_card *cards;
+	char path[KILNI_PROBE_PATH];
+	size_t count, i;
+
+	for (i = 0; i < KILNI_COUNTOF(nodes); i++)
+		if (kilni_probe_path(path, "%s", nodes[i]) &&
+		    !access(path, F_OK))
+			return true;
+	/* In doubt the vendors are asked. */
+	if (kilni_probe_cards(&cards, &count) != KILN_OK)
+		return true;
+	free(cards);
+	return count > 0;
 }

@@ -2,7 +2,33 @@
 /* Which device a text opens, and which card that is on. */
 #include "tests/unit/cards.h"
 
+/* What tells that a GPU may be here, on a machine of the test's own. */
+static void begin(void)
+{
+	cards_begin();
+	machine_put("/dev/nvidiactl", "");
+}
+
 /* ---- the default ---- */
+
+/* The start of vendors' libraries is spared where there can be no GPU. */
+START_TEST(nobody_is_asked_without_a_gpu)
+{
+	fake_add(&fake_cuda, "cuda", KILN_KIND_DISCRETE, "02:00.0", "");
+	expect_default("cpu:0");
+	machine_put("/dev/dxg", "");
+	expect_default("cuda:0");
+}
+END_TEST
+
+/* A card without a node: its driver may still be loaded. */
+START_TEST(a_card_is_reason_to_ask)
+{
+	machine_add("two");
+	fake_add(&fake_cuda, "cuda", KILN_KIND_DISCRETE, "02:00.0", "");
+	expect_default("cuda:0");
+}
+END_TEST
 
 START_TEST(p19_never_software_by_default)
 {
@@ -228,9 +254,13 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("selectors");
-	TCase *tcase = tcase_create("devices");
+	TCase *tcase = tcase_create("devices"), *bare = tcase_create("bare");
 
-	tcase_add_checked_fixture(tcase, cards_begin, machine_end);
+	tcase_add_checked_fixture(bare, cards_begin, machine_end);
+	tcase_add_test(bare, nobody_is_asked_without_a_gpu);
+	tcase_add_test(bare, a_card_is_reason_to_ask);
+	suite_add_tcase(suite, bare);
+	tcase_add_checked_fixture(tcase, begin, machine_end);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, p19_never_software_by_default);
 	tcase_add_test(tcase, default_prefers_the_best);
