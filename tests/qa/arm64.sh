@@ -72,5 +72,7 @@ exec qemu-aarch64 -L /usr/$triplet \\
 	-E LD_LIBRARY_PATH=$folder/.libs:$lib:$root/lib/$triplet "\$@"
 END
 chmod +x "$run"
-CHECK_QUICK=1 KILN_EMULATOR=$run make_in "$folder" arm64 check-smoke \
+# Emulated code is some ten times slower than what the limits were set for.
+CK_TIMEOUT_MULTIPLIER=10 CHECK_QUICK=1 KILN_EMULATOR=$run \
+	make_in "$folder" arm64 check-smoke \
 	LOG_COMPILER="timeout -k 10 600 $run"
