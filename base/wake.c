@@ -38,39 +38,57 @@ static bool is_interrupted(void)
 	return true;
 }
 
-/* The moment on the monotonic clock; false: there is no limit. */
-static bool deadline(int64_t timeout_ns, struct timespec *until)
+#define NEVER UINT64_MAX
+
+/* The first and the longest sleep of a wait that has to ask. */
+#define ASK_FIRST_NS 20000
+#define ASK_MOST_NS 10000000
+
+/* The moment on the monotonic clock, or NEVER. */
+static uint64_t deadline(int64_t timeout_ns)
 {
-	uint64_t now, at;
+	uint64_t now;
 
 	if (timeout_ns < 0)
-		return false;
+		return NEVER;
 	now = kilni_now_ns();
-	at = now > INT64_MAX - (uint64_t)timeout_ns
-		     ? INT64_MAX
-		     : now + (uint64_t)timeout_ns;
-	until->tv_sec = (time_t)(at / 1000000000u);
-	until->tv_nsec = (long)(at % 1000000000u);
-	return true;
+	return now > INT64_MAX - (uint64_t)timeout_ns
+		       ? INT64_MAX
+		       : now + (uint64_t)timeout_ns;
 }
 
 /* One sleep, from the state that value stands for; errno or 0. */
-static int sleep_once(uint32_t value, const struct timespec *until)
+static int sleep_once(uint32_t value, uint64_t until_ns)
 {
+	struct timespec until = {
+		.tv_sec = (time_t)(until_ns / 1000000000u),
+		.tv_nsec = (long)(until_ns % 1000000000u),
+	};
 	int error = 0;
 
 	__atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-	if (kilni_futex_wait_until(&word, value, until))
+	if (kilni_futex_wait_until(&word, value,
+				   until_ns == NEVER ? NULL : &until))
 		error = errno;
 	__atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
 	return error;
 }
 
-enum kiln_status kilni_wait_for(bool (*ready)(void *arg), void *arg,
-				int64_t timeout_ns, const char *what)
+/* At most step_ns, which grows: so asking costs a small share of the wait. */
+static int sleep_a_step(uint32_t value, uint64_t until_ns, uint64_t *step_ns)
 {
-	struct timespec until;
-	bool limited = deadline(timeout_ns, &until);
+	uint64_t next = kilni_now_ns() + *step_ns;
+	int error = sleep_once(value, kilni_min_u64(next, until_ns));
+
+	*step_ns = kilni_min_u64(*step_ns * 2, ASK_MOST_NS);
+	return error == ETIMEDOUT && next < until_ns ? 0 : error;
+}
+
+static enum kiln_status wait_for(bool (*ready)(void *arg), void *arg,
+				 int64_t timeout_ns, const char *what,
+				 bool asks)
+{
+	uint64_t until_ns = deadline(timeout_ns), step_ns = ASK_FIRST_NS;
 	uint32_t value;
 	int error = 0;
 
@@ -85,6 +103,19 @@ enum kiln_status kilni_wait_for(bool (*ready)(void *arg), void *arg,
 			return kilni_fail(KILN_ERR_TIMEOUT, 0,
 					  "%s: not done within %lld ns", what,
 					  (long long)timeout_ns);
-		error = sleep_once(value, limited ? &until : NULL);
+		error = asks ? sleep_a_step(value, until_ns, &step_ns)
+			     : sleep_once(value, until_ns);
 	}
+}
+
+enum kiln_status kilni_wait_for(bool (*ready)(void *arg), void *arg,
+				int64_t timeout_ns, const char *what)
+{
+	return wait_for(ready, arg, timeout_ns, what, false);
+}
+
+enum kiln_status kilni_wait_asking(bool (*ready)(void *arg), void *arg,
+				   int64_t timeout_ns, const char *what)
+{
+	return wait_for(ready, arg, timeout_ns, what, true);
 }

@@ -20,6 +20,13 @@
 enum kiln_status kilni_wait_for(bool (*ready)(void *arg), void *arg,
 				int64_t timeout_ns, const char *what);
 
+/*
+ * The same for what may become ready without anybody calling kilni_wake_all:
+ * it is asked for now and then, up to 10 ms late.
+ */
+enum kiln_status kilni_wait_asking(bool (*ready)(void *arg), void *arg,
+				   int64_t timeout_ns, const char *what);
+
 /* Something has become ready. */
 void kilni_wake_all(void);
 

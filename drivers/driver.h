@@ -10,6 +10,7 @@
 #include <kiln/status.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "kernels/abi.h"
 #include "kernels/registry.h"
 
@@ -23,8 +24,8 @@
  * Arguments have been checked by the callers. Every call may fail and returns
  * a status with the error record filled; those that return void cannot. Fault
  * sites: "open", "page_alloc", "map_reserve", "map_create", "map_attach",
- * "map_detach", "write", "read", "queue_create", "submit", and "launch" for
- * every kernel entry, inline or not.
+ * "map_detach", "write", "read", "queue_create", "submit", "launch" for every
+ * kernel entry, inline or not, and "clock" for every CLOCK entry.
  */
 
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */
@@ -78,7 +79,10 @@ struct kilni_hw_info {
 	  (const struct kilni_hw *hw, enum kiln_dtype dtype))     \
 	X(unsigned, 0, workers, (const struct kilni_hw *hw))             \
 	/* One line, valid while the device lives. */                          \
-	X(const char *, "", explain, (const struct kilni_hw *hw))
+	X(const char *, "", explain, (const struct kilni_hw *hw))              \
+	/* How its CLOCK entries count; zeroes before: it has no clock. */     \
+	X(void, , clock,                                                       \
+	  (const struct kilni_hw *hw, struct kilni_clock *clock))
 
 /* ---- memory table ---- */
 
@@ -202,11 +206,11 @@ struct kilni_queue_client {
 	X(enum kiln_status, KILNI_UNSUPPORTED("wait"), wait,                   \
 	  (struct kilni_queue * queue, uint64_t seq))            \
 	/*                                                                     \
-	 * Runs one entry now, on the calling thread; the queue is empty and   \
-	 * the caller sees to it that it stays so. The entry lies anywhere and \
-	 * has no sequence number. The driver sets report, whose position tells\
-	 * of an index out of range. KILN_ERR_UNSUPPORTED: queue it instead;   \
-	 * nothing has been touched.                                           \
+	 * Runs one entry, a kernel or a CLOCK, now, on the calling thread; the\
+	 * queue is empty and the caller sees to it that it stays so. The entry\
+	 * lies anywhere and has no sequence number. The driver sets report,   \
+	 * whose position tells of an index out of range. KILN_ERR_UNSUPPORTED:\
+	 * queue it instead; nothing has been touched.                         \
 	 */                                                                    \
 	X(enum kiln_status, KILN_ERR_UNSUPPORTED, run_inline,                  \
 	  (struct kilni_queue * queue, struct kilni_entry *entry,              \
@@ -318,7 +322,12 @@ enum kilni_entry_kind {
 	/* Goes on when *gate is not 0 any more; see kilni_gate_open. */
 	KILNI_ENTRY_GATE = 2,
 	/* Calls call(call_data, call_user) on a thread of the driver. */
-	KILNI_ENTRY_CALL = 3
+	KILNI_ENTRY_CALL = 3,
+	/*
+	 * Notes the device's clock when all before it is done, in a stamp. The
+	 * driver gives every stamp exactly one state, on a lost device too.
+	 */
+	KILNI_ENTRY_CLOCK = 4
 };
 
 enum kilni_access {
@@ -370,6 +379,9 @@ struct kilni_entry {
 			void (*call)(void *data, void *user);
 			void *data, *user;
 		} call;
+		struct {
+			struct kilni_stamp *stamp;
+		} clock;
 	} params;
 };
 
@@ -377,6 +389,28 @@ struct kilni_chunk {
 	struct kilni_chunk *next; /* set before its first entry is submitted */
 	struct kilni_entry entry[KILNI_CHUNK_ENTRIES];
 };
+
+/* ---- stamps ---- */
+
+enum kilni_stamp_state {
+	KILNI_STAMP_PENDING = 0,
+	KILNI_STAMP_GOOD = 1,
+	KILNI_STAMP_MISSED = 2 /* no time could be had */
+};
+
+/* A moment on a device's clock; see struct kilni_clock. */
+struct kilni_stamp {
+	uint64_t ticks;
+	int state;             /* atomic: enum kilni_stamp_state */
+	/* Called once, when it has its state, on any thread. */
+	void (*stamped)(struct kilni_stamp *stamp);
+};
+
+/* For drivers; the stamp may be gone afterwards. */
+void kilni_stamp_set(struct kilni_stamp *stamp, uint64_t ticks);
+void kilni_stamp_miss(struct kilni_stamp *stamp);
+/* The same for a driver whose clock is the host's; a fault site. */
+void kilni_stamp_now(struct kilni_stamp *stamp);
 
 /* ---- gates ---- */
 

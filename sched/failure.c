@@ -92,6 +92,21 @@ bool kilni_failure_find(const struct kilni_use *use, struct cause *cause)
 	return found;
 }
 
+bool kilni_failure_between(struct kilni_stream *stream, uint64_t after,
+			   uint64_t upto)
+{
+	bool found = false;
+
+	if (!__atomic_load_n(&stream->sched->suspect, __ATOMIC_ACQUIRE))
+		return false;
+	pthread_mutex_lock(&stream->sched->failure);
+	for (size_t i = stream->failure_count; i-- > 0 && !found;)
+		found = stream->failures[i].first <= upto &&
+			stream->failures[i].last > after;
+	pthread_mutex_unlock(&stream->sched->failure);
+	return found;
+}
+
 struct cause kilni_failure_cause(struct kilni_stream *stream, uint64_t first,
 				 uint64_t last, enum kiln_status status,
 				 const char *message)

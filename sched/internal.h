@@ -37,6 +37,7 @@ struct kilni_stream {
 	unsigned fill;
 	unsigned chunks;
 	uint64_t tail;               /* atomic: last appended */
+	uint64_t work;               /* kernels, queued or not, and what waits */
 	uint64_t wanted;             /* atomic: somebody waits for it */
 
 	/* Chunks that the driver gave back, under their own spin lock. */
@@ -119,6 +120,9 @@ enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
 
 /* ---- failure.c ---- */
 
+/* Whether anything of the stream behind after, up to upto, has failed. */
+bool kilni_failure_between(struct kilni_stream *stream, uint64_t after,
+			   uint64_t upto);
 /* Marks first..last of stream failed of that cause. */
 void kilni_failure_mark(struct kilni_stream *stream, uint64_t first,
 			uint64_t last, struct cause cause);

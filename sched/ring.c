@@ -20,18 +20,22 @@ enum kiln_status kilni_ring_init(struct kilni_stream *stream)
 	return KILN_OK;
 }
 
-/* A lost device leaves calls over; they give memory back. */
+/* What a lost device leaves over gives memory back. */
+static void drop_entry(const struct kilni_entry *entry)
+{
+	if (entry->kind == KILNI_ENTRY_CALL)
+		entry->params.call.call(entry->params.call.data,
+					entry->params.call.user);
+	if (entry->kind == KILNI_ENTRY_CLOCK)
+		kilni_stamp_miss(entry->params.clock.stamp);
+}
+
 static void drop_entries(const struct kilni_stream *stream,
 			 const struct kilni_chunk *chunk, unsigned fill)
 {
-	for (unsigned i = 0; i < fill; i++) {
-		const struct kilni_entry *entry = &chunk->entry[i];
-
-		if (entry->kind == KILNI_ENTRY_CALL &&
-		    entry->seq > stream->submitted)
-			entry->params.call.call(entry->params.call.data,
-						entry->params.call.user);
-	}
+	for (unsigned i = 0; i < fill; i++)
+		if (chunk->entry[i].seq > stream->submitted)
+			drop_entry(&chunk->entry[i]);
 }
 
 static void free_chunks(struct kilni_chunk *chunk)
@@ -119,7 +123,10 @@ enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
 
 void kilni_ring_commit(struct kilni_stream *stream)
 {
-	stream->fill++;
+	const struct kilni_entry *entry = &stream->chunk->entry[stream->fill++];
+
+	stream->work += entry->kind != KILNI_ENTRY_CALL &&
+			entry->kind != KILNI_ENTRY_CLOCK;
 	__atomic_store_n(&stream->tail, stream->tail + 1, __ATOMIC_RELEASE);
 }
 

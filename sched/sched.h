@@ -162,6 +162,34 @@ enum kiln_status kilni_stream_wait_use(struct kilni_stream *stream,
 uint64_t kilni_stream_position(const struct kilni_stream *stream);
 uint64_t kilni_stream_progress(const struct kilni_stream *stream);
 
+/* ---- moments ---- */
+
+/* A place in a stream: the last number and so much work are before it. */
+struct kilni_moment {
+	uint64_t seq, work;
+};
+
+/*
+ * Has the device's clock noted in the stamp when it has done what is on the
+ * stream so far; at is where that is. The stamp is PENDING and its function
+ * set; on failure that is not called. Queued work is not handed over.
+ * KILN_ERR_POISONED, KILN_ERR_BUSY, KILN_ERR_DEVICE_LOST, KILN_ERR_NO_MEMORY.
+ */
+enum kiln_status kilni_stream_stamp(struct kilni_stream *stream,
+				    struct kilni_stamp *stamp,
+				    struct kilni_moment *at);
+
+/* Where the stream is now; the same errors where it can get no stamp. */
+enum kiln_status kilni_stream_here(struct kilni_stream *stream,
+				   struct kilni_moment *at);
+
+/* Whether anything of the stream between the two has failed. */
+bool kilni_stream_failed_between(struct kilni_stream *stream,
+				 const struct kilni_moment *begin,
+				 const struct kilni_moment *end);
+
+/* ---- waiting ---- */
+
 /* ---- waiting ---- */
 
 /* Hands queued work to the driver. KILN_ERR_POISONED, driver errors. */

@@ -271,6 +271,7 @@ static enum kiln_status try_inline(struct kilni_stream *stream,
 		return fail_inline(stream, job, KILN_ERR_INDEX, &report);
 	if (status != KILN_OK)
 		return fail_inline(stream, job, status, NULL);
+	stream->work++;
 	note_written(job);
 	return KILN_OK;
 }

@@ -224,6 +224,12 @@ static const char *device_explain(const struct kilni_hw *hw)
 	return cpu_hw(hw)->explain;
 }
 
+static void device_clock(const struct kilni_hw *hw, struct kilni_clock *clock)
+{
+	(void)hw;
+	*clock = KILNI_CLOCK_HOST;
+}
+
 /* ---- program table ---- */
 
 static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
@@ -273,6 +279,7 @@ static const struct kilni_device_ops device_ops = {
 	.dtype_usage = device_dtype_usage,
 	.workers = device_workers,
 	.explain = device_explain,
+	.clock = device_clock,
 };
 
 static const struct kilni_program_ops program_ops = {

@@ -24,6 +24,10 @@ enum kiln_status kilni_run_inline(struct kilni_queue *base,
 	struct kilni_cpu_queue *queue = (void *)base;
 	kilni_fpenv saved;
 
+	if (entry->kind == KILNI_ENTRY_CLOCK) {
+		kilni_stamp_now(entry->params.clock.stamp);
+		return KILN_OK;
+	}
 	if (entry->kind != KILNI_ENTRY_KERNEL ||
 	    kilni_run_cost(entry) > most_cost(queue->gang))
 		return KILN_ERR_UNSUPPORTED;

@@ -253,6 +253,9 @@ static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	case KILNI_ENTRY_CALL:
 		run_call(entry);
 		return true;
+	case KILNI_ENTRY_CLOCK:
+		kilni_stamp_now(entry->params.clock.stamp);
+		return true;
 	default:
 		run_one(queue, entry, worker, waiting);
 		return true;

@@ -93,6 +93,12 @@ static const char *device_explain(const struct kilni_hw *hw)
 	return target_of(hw)->explain;
 }
 
+static void device_clock(const struct kilni_hw *hw, struct kilni_clock *clock)
+{
+	(void)hw;
+	*clock = KILNI_CLOCK_HOST;
+}
+
 /* ---- memory table ---- */
 
 static void memory_limits(const struct kilni_hw *hw,
@@ -304,6 +310,7 @@ static const struct kilni_device_ops device_ops = {
 	.dtype_usage = device_dtype_usage,
 	.workers = kilni_device_stub_workers,
 	.explain = device_explain,
+	.clock = device_clock,
 };
 
 const struct kilni_memory_ops kilni_null_memory_ops = {

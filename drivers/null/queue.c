@@ -130,6 +130,9 @@ static bool run_entry(struct null_queue *queue,
 		entry->params.call.call(entry->params.call.data,
 					entry->params.call.user);
 		return true;
+	case KILNI_ENTRY_CLOCK:
+		kilni_stamp_now(entry->params.clock.stamp);
+		return true;
 	default:
 		if (!is_refused(queue, entry))
 			run_kernel(queue, entry);
@@ -277,6 +280,10 @@ static enum kiln_status queue_run_inline(struct kilni_queue *queue,
 					 struct kilni_report *report)
 {
 	(void)queue;
+	if (entry->kind == KILNI_ENTRY_CLOCK) {
+		kilni_stamp_now(entry->params.clock.stamp);
+		return KILN_OK;
+	}
 	if (entry->kind != KILNI_ENTRY_KERNEL)
 		return KILN_ERR_UNSUPPORTED;
 	KILNI_TRY(KILNI_FAULT("launch"));

@@ -14,6 +14,7 @@
 #include <kiln/physical.h>
 #include <kiln/plan.h>
 #include <kiln/pool.h>
+#include <kiln/profile.h>
 #include <kiln/safetensors.h>
 #include <kiln/status.h>
 #include <kiln/stream.h>
