@@ -34,8 +34,7 @@ _Static_assert(offsetof(struct kiln_completions, object) == 0, "object first");
 
 struct request {
 	struct kilni_signal signal;
-	struct kiln_completions *ring;
-	struct post post;
+	struct kilni_posting posting;
 	bool whole_stream;
 };
 
@@ -156,6 +155,42 @@ static void put(struct kiln_completions *ring, const struct post *post)
 	kilni_wake_all();
 }
 
+enum kiln_status kilni_posting_take(struct kilni_posting *posting,
+				    struct kiln_completions *ring,
+				    uint64_t user, const char *fn)
+{
+	KILNI_TRY(check_ring(ring, fn));
+	if (!take_place(ring))
+		return kilni_fail(KILN_ERR_BUSY, 0,
+				  "%s: %u completions are requested or not "
+				  "taken", fn, ring->capacity);
+	*posting = (struct kilni_posting){
+		.ring = kiln_completions_retain(ring), .user = user
+	};
+	return KILN_OK;
+}
+
+void kilni_posting_post(const struct kilni_posting *posting,
+			enum kiln_status status, uint64_t value)
+{
+	struct post post = {
+		.user = posting->user, .value = value, .status = status,
+		.op = posting->op, .has_op = posting->has_op,
+	};
+
+	put(posting->ring, &post);
+}
+
+void kilni_posting_cancel(const struct kilni_posting *posting)
+{
+	give_place(posting->ring);
+}
+
+void kilni_posting_end(struct kilni_posting *posting)
+{
+	kiln_completions_release(posting->ring);
+}
+
 /* ---- requests ---- */
 
 static struct request *request_of(struct kilni_signal *signal)
@@ -171,16 +206,14 @@ static void on_fire(struct kilni_signal *signal, enum kiln_status status)
 	if (request->whole_stream && status == KILN_OK &&
 	    kilni_stream_is_poisoned(signal->stream))
 		status = KILN_ERR_POISONED;
-	request->post.status = status;
-	request->post.value = signal->at.seq;
-	put(request->ring, &request->post);
+	kilni_posting_post(&request->posting, status, signal->at.seq);
 }
 
 static void on_release(struct kilni_signal *signal)
 {
 	struct request *request = request_of(signal);
 
-	kiln_completions_release(request->ring);
+	kilni_posting_end(&request->posting);
 	free(request);
 }
 
@@ -189,23 +222,19 @@ static enum kiln_status new_request(struct request **out,
 				    struct kiln_completions *ring,
 				    uint64_t user, const char *fn)
 {
-	struct request *request;
+	struct request *request = calloc(1, sizeof(*request));
+	enum kiln_status status;
 
-	KILNI_TRY(check_ring(ring, fn));
-	request = calloc(1, sizeof(*request));
 	if (!request)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "%s: no memory for a request", fn);
-	if (!take_place(ring)) {
+	status = kilni_posting_take(&request->posting, ring, user, fn);
+	if (status != KILN_OK) {
 		free(request);
-		return kilni_fail(KILN_ERR_BUSY, 0,
-				  "%s: %u completions are requested or not "
-				  "taken", fn, ring->capacity);
+		return status;
 	}
 	request->signal.fire = on_fire;
 	request->signal.release = on_release;
-	request->post.user = user;
-	request->ring = kiln_completions_retain(ring);
 	*out = request;
 	return KILN_OK;
 }
@@ -214,7 +243,7 @@ static enum kiln_status settle(struct request *request, enum kiln_status status)
 {
 	if (status == KILN_OK)
 		return KILN_OK;
-	give_place(request->ring);
+	kilni_posting_cancel(&request->posting);
 	on_release(&request->signal);
 	return status;
 }
@@ -229,8 +258,8 @@ enum kiln_status kiln_tensor_complete(struct kiln_tensor *tensor,
 	KILNI_CHECK_TENSOR(tensor, __func__);
 	KILNI_TRY(new_request(&request, ring, user, __func__));
 	track = &tensor->storage->track;
-	request->post.op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
-	request->post.has_op = true;
+	request->posting.op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
+	request->posting.has_op = true;
 	return settle(request,
 		      kilni_signal_arm_track(track, tensor->device->sched,
 					     &request->signal));

@@ -110,6 +110,14 @@ static void free_staging(void *data, void *user)
 	free(data);
 }
 
+static enum kiln_status no_staging(size_t bytes)
+{
+	return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+			  "kiln_tensor_from_data: no memory to stage %zu "
+			  "bytes",
+			  bytes);
+}
+
 /*
  * The slice may still be in use by earlier work of the stream; then the data
  * travels through a copy that the stream makes in its turn.
@@ -122,10 +130,7 @@ static enum kiln_status upload_staged(struct kiln_tensor *t, const void *data,
 	void *copy = malloc(bytes);
 
 	if (!copy)
-		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
-				  "kiln_tensor_from_data: no memory to stage "
-				  "%zu bytes",
-				  bytes);
+		return no_staging(bytes);
 	memcpy(copy, data, bytes);
 	status = wrap(&staging, t->device, kilni_dtype(t), t->rank, t->shape,
 		      copy, KILN_FOREIGN_READ_ONLY, free_staging, NULL);
@@ -138,20 +143,22 @@ static enum kiln_status upload_staged(struct kiln_tensor *t, const void *data,
 	return status;
 }
 
-static enum kiln_status upload_now(struct kiln_tensor *t,
-				   struct kilni_stream *stream,
-				   const void *data, size_t bytes)
+/* The same where the stream cannot read host memory. */
+static enum kiln_status upload_behind(struct kiln_tensor *t, const void *data,
+				      size_t bytes)
 {
-	struct kilni_hw *hw = t->device->hw;
+	void *copy = malloc(bytes);
 
-	if (!kilni_stream_idle(stream))
-		KILNI_TRY(kilni_stream_finish(stream));
-	return hw->driver->memory->write(hw, t->address, data, bytes);
+	if (!copy)
+		return no_staging(bytes);
+	memcpy(copy, data, bytes);
+	return kilni_upload_async(t, copy);
 }
 
 static enum kiln_status upload(struct kiln_tensor *t, const void *data,
 			       size_t bytes)
 {
+	struct kilni_hw *hw = t->device->hw;
 	struct kilni_stream *stream;
 
 	if (!bytes)
@@ -159,9 +166,11 @@ static enum kiln_status upload(struct kiln_tensor *t, const void *data,
 	KILNI_TRY(kilni_thread_stream(t->device, &stream));
 	if (kilni_stream_is_poisoned(stream))
 		return kilni_stream_drain(stream);
-	if (!kilni_stream_idle(stream) && t->device->limits.host_visible)
+	if (kilni_stream_idle(stream))
+		return hw->driver->memory->write(hw, t->address, data, bytes);
+	if (t->device->limits.host_visible)
 		return upload_staged(t, data, bytes);
-	return upload_now(t, stream, data, bytes);
+	return upload_behind(t, data, bytes);
 }
 
 /* A copy of bool data in which everything but 0 is 1. */
@@ -219,23 +228,29 @@ enum kiln_status kiln_tensor_from_data(struct kiln_tensor **out,
 
 /* ---- download ---- */
 
-/* Copies count elements of the given size, stride bytes apart. */
-static void pack_row(char *to, const char *from, int64_t count, int64_t stride,
-		     size_t size)
+static void copy_row(char *to, int64_t to_stride, const char *from,
+		     int64_t from_stride, int64_t count, size_t size)
 {
 	for (int64_t i = 0; i < count; i++)
-		memcpy(to + (size_t)i * size, from + i * stride, size);
+		memcpy(to + i * to_stride, from + i * from_stride, size);
 }
 
-static void pack(const struct kiln_tensor *t, char *to, const char *origin)
+/* Between a view, whose element 0 is at origin, and its dense form. */
+static void copy_view(const struct kiln_tensor *t, char *dense, char *origin,
+		      bool unpack)
 {
 	int last = t->rank - 1;
-	size_t size = (size_t)kilni_size(t);
+	int64_t size = kilni_size(t), row = t->shape[last];
+	int64_t stride = t->stride[last];
 	int64_t at[KILN_RANK_MAX] = { 0 }, offset = 0;
 
-	for (int64_t done = 0; done < t->count; done += t->shape[last]) {
-		pack_row(to + (size_t)done * size, origin + offset,
-			 t->shape[last], t->stride[last], size);
+	for (int64_t done = 0; done < t->count; done += row) {
+		if (unpack)
+			copy_row(origin + offset, stride, dense + done * size,
+				 size, row, (size_t)size);
+		else
+			copy_row(dense + done * size, size, origin + offset,
+				 stride, row, (size_t)size);
 		for (int d = last - 1; d >= 0; d--) {
 			offset += t->stride[d];
 			if (++at[d] < t->shape[d])
@@ -243,6 +258,44 @@ static void pack(const struct kiln_tensor *t, char *to, const char *origin)
 			offset -= t->stride[d] * t->shape[d];
 			at[d] = 0;
 		}
+	}
+}
+
+void kilni_tensor_pack(const struct kiln_tensor *t, void *to,
+		       const void *origin)
+{
+	copy_view(t, to, (char *)(uintptr_t)origin, false);
+}
+
+void kilni_tensor_unpack(const struct kiln_tensor *t, void *origin,
+			 const void *from)
+{
+	copy_view(t, (char *)(uintptr_t)from, origin, true);
+}
+
+static void make_bool(char *element, size_t size)
+{
+	char any = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		any |= element[i];
+		element[i] = 0;
+	}
+	element[0] = any != 0;
+}
+
+void kilni_tensor_make_bools(const struct kiln_tensor *t, void *origin)
+{
+	size_t size = (size_t)kilni_size(t);
+
+	for (int64_t i = 0; i < t->count; i++) {
+		int64_t offset = 0, rest = i;
+
+		for (int d = t->rank - 1; d >= 0; d--) {
+			offset += rest % t->shape[d] * t->stride[d];
+			rest /= t->shape[d];
+		}
+		make_bool((char *)origin + offset, size);
 	}
 }
 
@@ -258,7 +311,7 @@ static enum kiln_status read_packed(struct kiln_tensor *t, void *data)
 	char *extent;
 
 	if (t->device->limits.host_visible) {
-		pack(t, data, (const char *)(uintptr_t)t->address);
+		kilni_tensor_pack(t, data, (void *)(uintptr_t)t->address);
 		return KILN_OK;
 	}
 	kilni_extent(t, &start, &bytes);
@@ -269,7 +322,7 @@ static enum kiln_status read_packed(struct kiln_tensor *t, void *data)
 				  (unsigned long long)bytes);
 	status = hw->driver->memory->read(hw, extent, start, bytes);
 	if (status == KILN_OK)
-		pack(t, data, extent + (t->address - start));
+		kilni_tensor_pack(t, data, extent + (t->address - start));
 	free(extent);
 	return status;
 }

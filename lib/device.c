@@ -311,6 +311,11 @@ enum kiln_status kiln_device_sync(struct kiln_device *device)
 	return status;
 }
 
+bool kiln_device_lost(const struct kiln_device *device)
+{
+	return kilni_sched_lost(device->sched);
+}
+
 enum kiln_status kiln_device_seed(struct kiln_device *device, uint64_t seed)
 {
 	KILNI_CHECK_DEVICE(device, __func__);

@@ -435,8 +435,8 @@ static bool overlaps_itself(const struct kiln_tensor *t)
 	return false;
 }
 
-static enum kiln_status check_destination(const struct kiln_tensor *dst,
-					  const char *fn)
+enum kiln_status kilni_check_destination(const struct kiln_tensor *dst,
+					 const char *fn)
 {
 	if (overlaps_itself(dst))
 		return kilni_fail(KILN_ERR_INVALID, 0,
@@ -472,7 +472,7 @@ enum kiln_status kiln_copy_into(struct kiln_tensor *dst,
 	KILNI_CHECK_TENSOR(dst, __func__);
 	KILNI_CHECK_TENSOR(src, __func__);
 	KILNI_TRY(kilni_check_alike(__func__, dst, src));
-	KILNI_TRY(check_destination(dst, __func__));
+	KILNI_TRY(kilni_check_destination(dst, __func__));
 	KILNI_TRY(check_fits(dst, src, __func__));
 	if (!overlaps(dst, src) || is_same_range(dst, src))
 		return kilni_copy(__func__, dst, src);

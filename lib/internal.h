@@ -186,6 +186,28 @@ enum kiln_status kilni_stream_choose(const char *fn, struct kiln_device *device,
 				     struct kiln_stream *stream,
 				     struct kilni_stream **out);
 
+/* ---- completions ---- */
+
+/* A completion that has its place in a ring, and is posted or given back. */
+struct kilni_posting {
+	struct kiln_completions *ring;
+	uint64_t user;
+	uint32_t op;
+	bool has_op;
+};
+
+/* Takes a place. KILN_ERR_BUSY: there is none. KILN_ERR_INVALID. */
+enum kiln_status kilni_posting_take(struct kilni_posting *posting,
+				    struct kiln_completions *ring,
+				    uint64_t user, const char *fn);
+/* Any thread; afterwards only kilni_posting_end is left to be called. */
+void kilni_posting_post(const struct kilni_posting *posting,
+			enum kiln_status status, uint64_t value);
+/* Instead of posting. */
+void kilni_posting_cancel(const struct kilni_posting *posting);
+/* Gives the reference to the ring back. */
+void kilni_posting_end(struct kilni_posting *posting);
+
 /* ---- storage ---- */
 
 enum kilni_storage_flags {
@@ -312,6 +334,23 @@ enum kiln_status kilni_result(struct kiln_tensor **out,
 enum kiln_status kilni_settle(struct kiln_tensor **out,
 			      struct kiln_tensor *result,
 			      enum kiln_status status);
+
+/* Copies the elements of a view, whose element 0 is at origin, to dense ones. */
+void kilni_tensor_pack(const struct kiln_tensor *t, void *to,
+		       const void *origin);
+/* The reverse. */
+void kilni_tensor_unpack(const struct kiln_tensor *t, void *origin,
+			 const void *from);
+/* Makes every element of a bool view 0 or 1: anything but 0 is 1. */
+void kilni_tensor_make_bools(const struct kiln_tensor *t, void *origin);
+/*
+ * Writes data, dense and from malloc, which it frees, in the order of the
+ * tensor's uses. Never waits.
+ */
+enum kiln_status kilni_upload_async(struct kiln_tensor *t, void *data);
+/* Whether *dst may be written whatever its owners. KILN_ERR_INVALID. */
+enum kiln_status kilni_check_destination(const struct kiln_tensor *dst,
+					 const char *fn);
 
 /* A reference to t, or to a dense copy of it. */
 enum kiln_status kilni_tensor_dense(struct kiln_tensor **out,

@@ -193,3 +193,9 @@ bool kiln_stream_poisoned(const struct kiln_stream *stream)
 {
 	return kilni_stream_is_poisoned(stream->slot);
 }
+
+enum kiln_status kiln_stream_failure(const struct kiln_stream *stream)
+{
+	CHECK_STREAM(stream);
+	return kilni_stream_failure(stream->slot);
+}

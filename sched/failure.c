@@ -200,15 +200,38 @@ enum kiln_status kilni_failure_report_once(struct kilni_stream *stream)
 	return kilni_fail(status, 0, "%s", message);
 }
 
+/* Copies what the stream failed of. */
+static enum kiln_status copy_failure(struct kilni_stream *stream,
+				     char *message)
+{
+	enum kiln_status status;
+
+	pthread_mutex_lock(&stream->sched->failure);
+	memcpy(message, stream->message, sizeof(stream->message));
+	status = stream->status;
+	pthread_mutex_unlock(&stream->sched->failure);
+	return status;
+}
+
+enum kiln_status kilni_stream_failure(struct kilni_stream *stream)
+{
+	char message[sizeof(stream->message)];
+	enum kiln_status status;
+
+	KILNI_TRY(kilni_sched_alive(stream->sched));
+	if (!kilni_stream_is_poisoned(stream))
+		return KILN_OK;
+	status = copy_failure(stream, message);
+	return kilni_fail(status, 0, "%s", message);
+}
+
 enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)
 {
 	char message[sizeof(stream->message)];
 
 	if (KILNI_LIKELY(!kilni_stream_is_poisoned(stream)))
 		return KILN_OK;
-	pthread_mutex_lock(&stream->sched->failure);
-	memcpy(message, stream->message, sizeof(message));
-	pthread_mutex_unlock(&stream->sched->failure);
+	(void)copy_failure(stream, message);
 	return kilni_fail(KILN_ERR_POISONED, 0,
 			  "stream is poisoned until reset: %s", message);
 }

@@ -24,12 +24,23 @@ struct failure {
 	struct cause cause;
 };
 
+/* The thread that moves data which the host cannot address. */
+struct kilni_mover {
+	pthread_mutex_t lock;        /* also of making companions */
+	pthread_cond_t wanted;
+	pthread_t thread;
+	bool started, stop;
+	struct kilni_move *first, **last;
+};
+
 struct kilni_stream {
 	struct kilni_sched *sched;
 	struct kilni_queue *queue;
 	void *owner;
 	int holders;                 /* atomic: who keeps the slot */
 	bool taken;
+	bool moves;                  /* is a companion; see move.c */
+	struct kilni_stream *companion; /* atomic: NULL until needed */
 
 	/* Under the append lock. */
 	pthread_mutex_t append;
@@ -75,6 +86,9 @@ struct kilni_sched {
 	unsigned streams;            /* atomic */
 
 	pthread_mutex_t failure;
+
+	struct kilni_mover mover;
+	struct kilni_stream *companion; /* atomic: where none is waited for */
 };
 
 static inline const struct kilni_queue_ops *
@@ -108,6 +122,21 @@ void kilni_ring_commit(struct kilni_stream *stream);
 /* Appends a WAIT for use and hands use's stream to the driver. */
 enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 				     const struct kilni_use *use);
+/* Makes a reserved entry a call. */
+static inline void kilni_ring_call(struct kilni_entry *entry,
+				   void (*call)(void *data, void *user),
+				   void *data, void *user)
+{
+	entry->kind = KILNI_ENTRY_CALL;
+	entry->operands = 0;
+	entry->params.call.call = call;
+	entry->params.call.data = data;
+	entry->params.call.user = user;
+}
+
+/* For an entry that does nothing. */
+void kilni_no_call(void *data, void *user);
+
 void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk);
 enum kiln_status kilni_ring_init(struct kilni_stream *stream);
 void kilni_ring_fini(struct kilni_stream *stream);
@@ -117,6 +146,20 @@ enum kiln_status kilni_ring_drain(struct kilni_stream *stream);
 enum kiln_status kilni_ring_drain_quietly(struct kilni_stream *stream);
 /* Drains and waits until seq has completed. */
 enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
+
+/* ---- submit.c ---- */
+
+/* Appends events for what the access waits for; the append lock is held. */
+enum kiln_status kilni_track_order(struct kilni_track *track,
+				   struct kilni_stream *stream,
+				   uint32_t access);
+/*
+ * Notes the access of the entry that will be seq, and tells who wrote before
+ * it; the append lock is held.
+ */
+enum kiln_status kilni_track_note(struct kilni_track *track,
+				  struct kilni_stream *stream, uint64_t seq,
+				  uint32_t access, struct kilni_use *writer);
 
 /* ---- failure.c ---- */
 
@@ -158,7 +201,22 @@ enum kiln_status kilni_sched_note(struct kilni_sched *sched,
 
 /* ---- signal.c ---- */
 
+/* Arms the signal by an appender, which is called with the append lock held. */
+enum kiln_status kilni_signal_arm_by(
+	struct kilni_stream *stream, struct kilni_signal *signal,
+	enum kiln_status (*append)(struct kilni_stream *stream,
+				   struct kilni_signal *signal));
+/* Makes a reserved entry the one that fires the signal. */
+void kilni_signal_entry(struct kilni_entry *entry,
+			struct kilni_signal *signal);
 /* The device is lost: fires what is armed. No lock is held. */
 void kilni_signals_fire_all(struct kilni_sched *sched);
+
+/* ---- move.c ---- */
+
+void kilni_mover_init(struct kilni_mover *mover);
+/* Does what it has left; the thread ends. */
+void kilni_mover_stop(struct kilni_mover *mover);
+void kilni_mover_fini(struct kilni_mover *mover);
 
 #endif

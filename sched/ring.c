@@ -60,6 +60,12 @@ void kilni_ring_fini(struct kilni_stream *stream)
 	free_chunks(stream->spare);
 }
 
+void kilni_no_call(void *data, void *user)
+{
+	(void)data;
+	(void)user;
+}
+
 void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk)
 {
 	struct kilni_stream *stream = context;

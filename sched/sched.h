@@ -154,6 +154,54 @@ enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
 					struct kilni_sched *sched,
 					struct kilni_signal *signal);
 
+/* ---- moves ---- */
+
+/* One storage of a move. */
+struct kilni_move_item {
+	struct kilni_track *track;
+	uint32_t access;            /* a part that is written is read too */
+	struct kilni_use writer;    /* of the scheduler: who wrote before */
+};
+
+/*
+ * Bytes that go between the host and storages in their turn: behind what the
+ * storages wait for, and before what uses them later. Embedded in what it is
+ * for. All items are read, or all written.
+ */
+struct kilni_move {
+	struct kilni_signal signal;
+	struct kilni_move *next;
+	uint64_t seq;               /* of the entry that counts as the use */
+	int gate;
+	bool handed, queued;
+	/* Set by the caller; the items live until end. */
+	bool direct;                /* the host can address the memory */
+	struct kilni_move_item *item;
+	size_t items;
+	/* Moves the bytes; any thread. */
+	enum kiln_status (*run)(struct kilni_move *move);
+	/*
+	 * Called once, on any thread, with the outcome; where that is another's
+	 * failure, failed is the item. May be called with a lock of the
+	 * scheduler held.
+	 */
+	void (*done)(struct kilni_move *move, enum kiln_status status);
+	size_t failed;
+	/* Frees it. */
+	void (*end)(struct kilni_move *move);
+};
+
+/*
+ * Queues the move; the storages need not outlive the call. On failure nothing
+ * is called. Never waits. KILN_ERR_BUSY, KILN_ERR_LIMIT (no stream or thread
+ * is left), KILN_ERR_NO_MEMORY, KILN_ERR_DEVICE_LOST.
+ */
+enum kiln_status kilni_move_arm(struct kilni_sched *sched,
+				struct kilni_move *move);
+
+/* Whether the access has something to wait for. */
+bool kilni_move_pending(const struct kilni_move_item *item);
+
 /* Orders what comes next on stream behind the point. */
 enum kiln_status kilni_stream_wait_use(struct kilni_stream *stream,
 				       const struct kilni_use *use);
@@ -206,11 +254,17 @@ enum kiln_status kilni_stream_clear(struct kilni_stream *stream);
 
 bool kilni_stream_is_poisoned(const struct kilni_stream *stream);
 
+/* What a poisoned stream failed of; no report. Else KILN_OK. */
+enum kiln_status kilni_stream_failure(struct kilni_stream *stream);
+
 /* Whether the stream's queue is empty and everything has completed. */
 bool kilni_stream_idle(const struct kilni_stream *stream);
 
 /* Waits for the last writer; tells whether what it wrote is good. */
 enum kiln_status kilni_track_wait(struct kilni_track *track);
+
+/* Hands the last writer to the driver. */
+void kilni_track_push(struct kilni_track *track);
 
 /*
  * Waits for all uses of memory that only the caller knows: afterwards the host

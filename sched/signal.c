@@ -68,33 +68,30 @@ static void reach(void *data, void *user)
 	signal->release(signal);
 }
 
-/* Appends the call; where at is NULL the signal's point is the call's own. */
-static enum kiln_status append_signal(struct kilni_stream *stream,
-				      struct kilni_signal *signal,
-				      const struct kilni_use *at)
+void kilni_signal_entry(struct kilni_entry *entry,
+			struct kilni_signal *signal)
 {
-	struct kilni_entry *entry;
-	enum kiln_status status;
-
-	pthread_mutex_lock(&stream->append);
-	status = kilni_ring_reserve(stream, &entry);
-	if (status == KILN_OK) {
-		signal->at = at ? *at
-				: (struct kilni_use){ stream, entry->seq };
-		entry->kind = KILNI_ENTRY_CALL;
-		entry->operands = 0;
-		entry->params.call.call = reach;
-		entry->params.call.data = signal;
-		entry->params.call.user = NULL;
-		kilni_ring_commit(stream);
-	}
-	pthread_mutex_unlock(&stream->append);
-	return status;
+	kilni_ring_call(entry, reach, signal, NULL);
 }
 
-static enum kiln_status arm(struct kilni_stream *stream,
-			    struct kilni_signal *signal,
-			    const struct kilni_use *at)
+static enum kiln_status append_signal(struct kilni_stream *stream,
+				      struct kilni_signal *signal)
+{
+	struct kilni_entry *entry;
+
+	KILNI_TRY(kilni_ring_reserve(stream, &entry));
+	/* Where no point was given it is the call's own. */
+	if (!signal->at.stream)
+		signal->at = (struct kilni_use){ stream, entry->seq };
+	kilni_signal_entry(entry, signal);
+	kilni_ring_commit(stream);
+	return KILN_OK;
+}
+
+enum kiln_status kilni_signal_arm_by(
+	struct kilni_stream *stream, struct kilni_signal *signal,
+	enum kiln_status (*append)(struct kilni_stream *stream,
+				   struct kilni_signal *signal))
 {
 	enum kiln_status status;
 
@@ -102,7 +99,9 @@ static enum kiln_status arm(struct kilni_stream *stream,
 	signal->stream = stream;
 	signal->fired = 0;
 	link_signal(signal);
-	status = append_signal(stream, signal, at);
+	pthread_mutex_lock(&stream->append);
+	status = append(stream, signal);
+	pthread_mutex_unlock(&stream->append);
 	if (status == KILN_OK) {
 		/* Lost in between: nobody else may have seen it. */
 		if (kilni_sched_lost(stream->sched))
@@ -119,7 +118,8 @@ static enum kiln_status arm(struct kilni_stream *stream,
 enum kiln_status kilni_signal_arm(struct kilni_stream *stream,
 				  struct kilni_signal *signal)
 {
-	return arm(stream, signal, NULL);
+	signal->at = (struct kilni_use){ NULL, 0 };
+	return kilni_signal_arm_by(stream, signal, append_signal);
 }
 
 enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
@@ -135,7 +135,8 @@ enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
 	if (writer.stream && !use_done(&writer)) {
 		struct kilni_stream *stream = writer.stream;
 
-		KILNI_TRY(arm(stream, signal, &writer));
+		signal->at = writer;
+		KILNI_TRY(kilni_signal_arm_by(stream, signal, append_signal));
 		(void)!kilni_ring_drain_quietly(stream);
 		return KILN_OK;
 	}

@@ -257,6 +257,7 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 	pthread_mutex_init(&sched->slots, NULL);
 	pthread_mutex_init(&sched->failure, NULL);
 	pthread_mutex_init(&sched->signals, NULL);
+	kilni_mover_init(&sched->mover);
 	*out = sched;
 	return KILN_OK;
 }
@@ -311,6 +312,7 @@ void kilni_sched_destroy(struct kilni_sched *sched)
 		return;
 	/* What went wrong has been told, or nobody asked. */
 	(void)!kilni_sched_finish(sched);
+	kilni_mover_stop(&sched->mover);
 	settle(sched);
 	/* First the pools: they may still ask what has completed. */
 	kilni_pools_destroy(sched->pools);
@@ -319,5 +321,6 @@ void kilni_sched_destroy(struct kilni_sched *sched)
 	pthread_mutex_destroy(&sched->slots);
 	pthread_mutex_destroy(&sched->failure);
 	pthread_mutex_destroy(&sched->signals);
+	kilni_mover_fini(&sched->mover);
 	free(sched);
 }

@@ -119,9 +119,9 @@ static bool next_pending(struct kilni_track *track,
 	return next.stream;
 }
 
-static enum kiln_status wait_for_uses(struct kilni_stream *stream,
-				      struct kilni_track *track,
-				      uint32_t access)
+enum kiln_status kilni_track_order(struct kilni_track *track,
+				   struct kilni_stream *stream,
+				   uint32_t access)
 {
 	struct kilni_use use = { NULL, 0 };
 
@@ -194,6 +194,22 @@ static enum kiln_status note_use(struct kilni_track *track,
 	if (access & KILNI_WRITE)
 		track->writer = (struct kilni_use){ stream, seq };
 	return KILN_OK;
+}
+
+enum kiln_status kilni_track_note(struct kilni_track *track,
+				  struct kilni_stream *stream, uint64_t seq,
+				  uint32_t access, struct kilni_use *writer)
+{
+	enum kiln_status status;
+
+	kilni_spin_lock(&track->lock);
+	*writer = track->writer;
+	status = note_use(track, stream, seq, access);
+	if (access & KILNI_WRITE)
+		__atomic_store_n(&track->op, KILNI_OP_COPY_INTO,
+				 __ATOMIC_RELAXED);
+	kilni_spin_unlock(&track->lock);
+	return status;
 }
 
 /* Before the entry of that number is committed. */
@@ -287,20 +303,11 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 	to->seq = seq;
 }
 
-static void no_call(void *data, void *user)
-{
-	(void)data;
-	(void)user;
-}
-
 /* An entry that does nothing, for the uses noted before notes ran out. */
 static void commit_nothing(struct kilni_stream *stream,
 			   struct kilni_entry *entry)
 {
-	entry->kind = KILNI_ENTRY_CALL;
-	entry->operands = 0;
-	entry->params.call.call = no_call;
-	entry->params.call.data = entry->params.call.user = NULL;
+	kilni_ring_call(entry, kilni_no_call, NULL, NULL);
 	kilni_ring_commit(stream);
 }
 
@@ -311,8 +318,8 @@ static enum kiln_status append(struct kilni_stream *stream,
 	enum kiln_status status;
 
 	for (unsigned i = 0; i < job->entry.operands; i++)
-		KILNI_TRY(wait_for_uses(stream, job->track[i],
-					job->entry.operand[i].access));
+		KILNI_TRY(kilni_track_order(job->track[i], stream,
+					    job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
 	status = note_uses(stream, job, entry->seq);
@@ -399,13 +406,9 @@ static enum kiln_status append_call(struct kilni_stream *stream,
 
 	/* A lost device makes what is left of its calls when it closes. */
 	if (!kilni_sched_lost(stream->sched))
-		KILNI_TRY(wait_for_uses(stream, track, KILNI_WRITE));
+		KILNI_TRY(kilni_track_order(track, stream, KILNI_WRITE));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
-	entry->kind = KILNI_ENTRY_CALL;
-	entry->operands = 0;
-	entry->params.call.call = call;
-	entry->params.call.data = data;
-	entry->params.call.user = user;
+	kilni_ring_call(entry, call, data, user);
 	kilni_ring_commit(stream);
 	return KILN_OK;
 }

@@ -46,6 +46,17 @@ enum kiln_status kilni_track_wait(struct kilni_track *track)
 	return KILN_OK;
 }
 
+void kilni_track_push(struct kilni_track *track)
+{
+	struct kilni_use writer;
+
+	kilni_spin_lock(&track->lock);
+	writer = track->writer;
+	kilni_spin_unlock(&track->lock);
+	if (writer.stream && !use_done(&writer))
+		(void)!kilni_ring_drain_quietly(writer.stream);
+}
+
 enum kiln_status kilni_track_wait_uses(struct kilni_track *track)
 {
 	for (uint32_t i = 0; i < track->count; i++)

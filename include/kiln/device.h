@@ -158,6 +158,15 @@ KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_device_sync(struct kiln_device *device);
 
 /**
+ * kiln_device_lost - whether the device is lost
+ *
+ * Then every call that would need it gives KILN_ERR_DEVICE_LOST at once, what
+ * was queued has failed, and a device opened after its last reference is gone
+ * may work again. Asks the device nothing. Cannot fail. Does not block.
+ */
+KILN_API bool kiln_device_lost(const struct kiln_device *device);
+
+/**
  * kiln_device_seed - seeds the device's random numbers
  *
  * Random tensors made after it depend on the seed and on the order of the

@@ -90,6 +90,17 @@ kiln_stream_reset(struct kiln_stream *stream);
 /** kiln_stream_poisoned - whether the stream waits for a reset. */
 KILN_API bool kiln_stream_poisoned(const struct kiln_stream *stream);
 
+/**
+ * kiln_stream_failure - what a poisoned stream failed of
+ *
+ * The status of the op that failed, with its message in the calling thread's
+ * error record; KILN_OK on a healthy stream. Does not count as the report of
+ * the error, and may be asked again. Also KILN_ERR_DEVICE_LOST,
+ * KILN_ERR_INVALID, KILN_ERR_FORKED. Does not block.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_failure(const struct kiln_stream *stream);
+
 KILN_END_DECLS
 
 #endif
