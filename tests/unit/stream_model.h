@@ -144,10 +144,13 @@ static inline int32_t arith_int(enum arith op, int32_t a, int32_t b)
 	}
 }
 
-/* Clamped, for the results to stay whole numbers. */
+/*
+ * Clamped, for the results to stay whole numbers; a product of 0 is never -0,
+ * which a maximum could not tell from 0.
+ */
 static inline float arith_float(enum arith op, float a, float b)
 {
-	return limited(op == ADD ? a + b : op == SUB ? a - b : a * b);
+	return limited(op == ADD ? a + b : op == SUB ? a - b : a * b + 0.0f);
 }
 
 static inline void arith(union word *out, const union word *a,

@@ -127,6 +127,8 @@ static enum kiln_status compute(struct kiln_tensor **out,
 	KILNI_TRY(binary_ops[op](out, a, b));
 	if (!floats)
 		return KILN_OK;
+	if (op == MUL)
+		KILNI_TRY(kiln_add_scalar(out, *out, kiln_float(0)));
 	return kiln_clamp(out, *out, kiln_float(-LIMIT), kiln_float(LIMIT));
 }
 
