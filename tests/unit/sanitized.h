@@ -2,6 +2,8 @@
 #ifndef TESTS_UNIT_SANITIZED_H
 #define TESTS_UNIT_SANITIZED_H
 
+#include <stdlib.h>
+
 /*
  * Whether a sanitizer is built in: its runtime neither survives a fork of a
  * process with threads nor leaves room for tests of many GiB.
@@ -16,5 +18,8 @@
 #ifndef SANITIZED
 #define SANITIZED 0
 #endif
+
+/* Whether the program runs many times slower than it was made for. */
+#define IS_SLOW (SANITIZED || getenv("KILN_EMULATOR"))
 
 #endif

@@ -680,7 +680,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 #ifdef __SANITIZE_THREAD__
 #define STEPS 4000
 #else
-#define STEPS (SANITIZED ? 20000 : 60000)
+#define STEPS (IS_SLOW ? 20000 : 60000)
 #endif
 
 START_TEST(random_episodes)

@@ -14,7 +14,7 @@
 
 #define THREADS 8
 #define STREAMS 4
-#define ROUNDS (SANITIZED ? 4000 : 40000)
+#define ROUNDS (IS_SLOW ? 4000 : 40000)
 #define BOX 256
 
 static struct fake_hw hw;

@@ -11,7 +11,7 @@
 /* Order between streams, and what an error does to them. */
 
 #define BIG (1 << 18)
-#define ADDS (SANITIZED ? 30 : 300)
+#define ADDS (IS_SLOW ? 30 : 300)
 
 static struct kiln_device *dev;
 
@@ -141,7 +141,7 @@ static void *release_tensor(void *tensor)
  */
 START_TEST(freed_memory_waits_for_its_readers)
 {
-	for (int i = 0; i < (SANITIZED ? 20 : 200); i++) {
+	for (int i = 0; i < (IS_SLOW ? 20 : 200); i++) {
 		struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
 		struct kiln_tensor *z;
 		struct kiln_stream *stream = enter_stream();
@@ -486,7 +486,7 @@ static void *count_up(void *arg)
 
 START_TEST(threads_have_streams_of_their_own)
 {
-	int rounds = SANITIZED || getenv("CHECK_QUICK") ? 1 : 4;
+	int rounds = IS_SLOW ? 1 : 4;
 	pthread_t thread[8];
 
 	for (int round = 0; round < rounds; round++) {
