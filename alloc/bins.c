@@ -2,6 +2,7 @@
 #include "alloc/fast.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * What streams have freed beyond their caches: full magazines by size and
@@ -28,7 +29,7 @@ struct kilni_magazine *kilni_magazine_new(struct kilni_pools *pools)
 	}
 	magazine = aligned_alloc(64, kilni_align_up(sizeof(*magazine), 64));
 	if (magazine)
-		magazine->count = 0;
+		memset(magazine, 0, sizeof(*magazine));
 	return magazine;
 }
 
@@ -44,6 +45,20 @@ void kilni_magazine_release(struct kilni_pools *pools,
 {
 	while (magazine->count)
 		kilni_block_release(pools, magazine->block[--magazine->count]);
+}
+
+void kilni_magazine_fetch(const struct kilni_magazine *magazine, bool full)
+{
+	const struct kilni_magazine *next = magazine->next;
+	uint64_t i, first = full ? KILNI_MAGAZINE - KILNI_FETCH_AHEAD : 0;
+
+	for (i = first; i < first + KILNI_FETCH_AHEAD; i++)
+		__builtin_prefetch(magazine->block[i], 1);
+	if (!next)
+		return;
+	__builtin_prefetch(next, 1);
+	__builtin_prefetch(&next->block[first], 1);
+	__builtin_prefetch(&next->block[first + KILNI_FETCH_AHEAD - 1], 1);
 }
 
 /* ---- bins ---- */
@@ -125,6 +140,7 @@ static struct kilni_magazine *take(struct kilni_pools *pools,
 	bin->count--;
 	bin->low = kilni_min_u64(bin->low, bin->count);
 	is_used(pools, bin);
+	kilni_magazine_fetch(magazine, true);
 	return magazine;
 }
 
@@ -214,7 +230,9 @@ static void age(struct kilni_pools *pools, struct kilni_bin *bin)
 	if (pools->clock >= bin->deadline) {
 		shorten(pools, bin, 0);
 	} else if (bin->cache->clock >= bin->until) {
-		shorten(pools, bin, bin->count - bin->low);
+		/* The way there is long. */
+		if (bin->low)
+			shorten(pools, bin, bin->count - bin->low);
 		bin->low = bin->count;
 		bin->until = bin->cache->clock + age_of(bin);
 	}

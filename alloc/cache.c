@@ -19,9 +19,6 @@
  * stream that took it, and the pools' sums are gathered from there.
  */
 
-/* Most bytes of a magazine of blocks up to KILNI_BINNED_MOST. */
-#define MAGAZINE_BYTES (UINT64_C(16) << 20)
-
 /*
  * Classes go that served no request for so many times KILNI_TICK allocations
  * on their stream. Small ones cost little and may stay longer.
@@ -114,6 +111,12 @@ static void close_class(struct kilni_pools *pools, struct kilni_cache *cache,
 		kilni_magazine_release(pools, class->previous);
 		kilni_magazine_drop(pools, class->previous);
 	}
+	while (class->empties) {
+		struct kilni_magazine *magazine = class->empties;
+
+		class->empties = magazine->next;
+		kilni_magazine_drop(pools, magazine);
+	}
 	memset(class, 0, sizeof(*class));
 	cache->occupied[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
@@ -153,10 +156,7 @@ static struct kilni_class *open_class(struct kilni_pools *pools,
 	class->stream = stream;
 	class->loaded = magazine;
 	class->pool = (uint8_t)kilni_route(pools, size);
-	class->limit = 1;
-	if (size <= KILNI_BINNED_MOST)
-		class->limit = (uint32_t)kilni_min_u64(MAGAZINE_BYTES / size,
-						       KILNI_MAGAZINE);
+	class->limit = size <= KILNI_BINNED_MOST ? KILNI_MAGAZINE : 1;
 	return class;
 }
 
@@ -173,11 +173,45 @@ static void put_away(struct kilni_pools *pools, struct kilni_cache *cache,
 	kilni_magazine_drop(pools, magazine);
 }
 
+/*
+ * Magazines that a class has emptied come back to it in the reverse order, so
+ * that their hints are good (fast.h): as many as may be filled again by what
+ * is live.
+ */
+static void put_empty(struct kilni_pools *pools,
+		      const struct kilni_cache *cache,
+		      struct kilni_class *class,
+		      struct kilni_magazine *magazine)
+{
+	uint64_t blocks = (uint64_t)class->empty * class->limit;
+
+	if (blocks > cache->account[class->pool].allocations) {
+		kilni_magazine_drop(pools, magazine);
+		return;
+	}
+	magazine->next = class->empties;
+	class->empties = magazine;
+	class->empty++;
+}
+
+static struct kilni_magazine *get_empty(struct kilni_pools *pools,
+					struct kilni_class *class)
+{
+	struct kilni_magazine *magazine = class->empties;
+
+	if (!magazine)
+		return kilni_magazine_new(pools);
+	class->empties = magazine->next;
+	class->empty--;
+	kilni_magazine_fetch(magazine, false);
+	return magazine;
+}
+
 /* Makes room for one more block. */
 static bool make_room(struct kilni_pools *pools, struct kilni_cache *cache,
 		      struct kilni_class *class)
 {
-	struct kilni_magazine *empty = kilni_magazine_new(pools);
+	struct kilni_magazine *empty = get_empty(pools, class);
 
 	if (!empty)
 		return false;
@@ -210,19 +244,18 @@ void kilni_cache_keep(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_cache *cache = NULL;
 
-	if (block->behind != block &&
-	    block->page->pool->kind != KILN_POOL_PERSISTENT)
+	if (block->behind != block && kilni_pool_is_kept(pools, block->pool))
 		cache = kilni_cache_of(pools, block->behind);
 	if (!cache || !keep(pools, cache, block))
 		kilni_block_release(pools, block);
 }
 
 /* Puts a full magazine in the place of an empty one. */
-static void load(struct kilni_pools *pools, struct kilni_class *class,
-		 struct kilni_magazine *magazine)
+static void load(struct kilni_pools *pools, const struct kilni_cache *cache,
+		 struct kilni_class *class, struct kilni_magazine *magazine)
 {
 	if (class->previous)
-		kilni_magazine_drop(pools, class->previous);
+		put_empty(pools, cache, class, class->previous);
 	class->previous = class->loaded;
 	class->loaded = magazine;
 }
@@ -244,7 +277,7 @@ struct kilni_block *kilni_cache_refill(struct kilni_pools *pools,
 		if (!class)
 			class = open_class(pools, cache, stream, size);
 		if (class) {
-			load(pools, class, magazine);
+			load(pools, cache, class, magazine);
 			block = kilni_class_pop(class);
 		} else {
 			kilni_magazine_release(pools, magazine);

@@ -151,7 +151,10 @@ enum {
 	KILNI_BINS = 64
 };
 
-/* A stack of free blocks of one size, all of them behind one stream. */
+/*
+ * A stack of free blocks of one size, all of them behind one stream. Above its
+ * count it still has what was taken from there last, a hint and no more.
+ */
 struct kilni_magazine {
 	struct kilni_magazine *next;
 	uint64_t count;
@@ -178,6 +181,8 @@ struct kilni_class {
 	void *stream;
 	struct kilni_magazine *loaded;
 	struct kilni_magazine *previous; /* full, empty or NULL */
+	struct kilni_magazine *empties; /* emptied here, latest first */
+	uint32_t empty;            /* so many of them */
 	uint32_t limit;            /* blocks in a full magazine */
 	uint8_t pool;              /* where such requests are routed */
 	uint8_t unwanted;          /* ageings since it served a request */
@@ -474,6 +479,9 @@ void kilni_magazine_drop(struct kilni_pools *pools,
 			 struct kilni_magazine *magazine);
 /* An empty one; NULL: no host memory. */
 struct kilni_magazine *kilni_magazine_new(struct kilni_pools *pools);
+/* Fetches the records that come first where a full magazine is emptied, or
+ * may where an empty one is filled, and these places in the one after it. */
+void kilni_magazine_fetch(const struct kilni_magazine *magazine, bool full);
 /* Makes its blocks free; it is empty then. */
 void kilni_magazine_release(struct kilni_pools *pools,
 			    struct kilni_magazine *magazine);
