@@ -3,25 +3,31 @@
  * Times allocation and release: so many pieces of one size are taken, then all
  * of them given back, over and over.
  *
- * usage: alloc pools|public|malloc
+ * usage: alloc pools|buffer|tensor|malloc [THREADS lifo|random BYTES LIVE]
  *
- * pools is the pools' own interface on a stream of the null device, public is
- * kiln_empty and kiln_tensor_release there, malloc whatever library is loaded.
- * Prints a line for each case: mode, threads, order, size, live, nanoseconds
- * for one allocation and its release (median over the rounds; with several
- * threads the mean of theirs).
+ * pools is the pools' own interface on a stream of the null device, buffer is
+ * kiln_buffer_create and kiln_buffer_release there, tensor is kiln_empty and
+ * kiln_tensor_release, malloc whatever library is loaded.
+ * Prints a line for each case: mode, threads, order, size, live, and two times
+ * in nanoseconds for one allocation and its release, with several threads the
+ * mean of theirs. The first is the median over samples of a thousand
+ * allocations and a thousand releases, of which few are hit by what else runs;
+ * the second is the thread's CPU time over the whole, with all that is done
+ * only now and then.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <kiln/kiln.h>
 
 #include "base/base.h"
 #include "lib/internal.h"
 
-#define ROUNDS_MAX 2000
+/* Pieces taken in a sample; live ones are a multiple, or a divisor. */
+#define SAMPLE 1000
 /* Pieces taken in all rounds of a case, and its least number of rounds. */
 #define TAKEN 1000000
 #define ROUNDS_MIN 7
@@ -31,6 +37,7 @@
 
 union piece {
 	struct kilni_slice slice;
+	struct kiln_buffer *buffer;
 	struct kiln_tensor *tensor;
 	void *pointer;
 };
@@ -49,7 +56,7 @@ struct job {
 	unsigned live;
 	bool random;
 	pthread_barrier_t *start;
-	double ns;
+	double ns, cpu_ns;
 	bool failed;
 };
 
@@ -69,6 +76,18 @@ static void give_slice(union piece *piece)
 	struct kilni_use use = { stream, 0 };
 
 	kilni_pools_free(kilni_device_pools(device), &piece->slice, &use, 1);
+}
+
+static bool take_buffer(union piece *piece, uint64_t bytes)
+{
+	piece->buffer = NULL;
+	return kiln_buffer_create(&piece->buffer, device, NULL, bytes) ==
+	       KILN_OK;
+}
+
+static void give_buffer(union piece *piece)
+{
+	kiln_buffer_release(piece->buffer);
 }
 
 static bool take_tensor(union piece *piece, uint64_t bytes)
@@ -98,7 +117,8 @@ static void give_pointer(union piece *piece)
 
 static const struct mode modes[] = {
 	{ "pools", take_slice, give_slice, 0 },
-	{ "public", take_tensor, give_tensor, 0 },
+	{ "buffer", take_buffer, give_buffer, 0 },
+	{ "tensor", take_tensor, give_tensor, 0 },
 	/* Some libraries touch what is free. */
 	{ "malloc", take_pointer, give_pointer, UINT64_C(4) << 30 },
 };
@@ -136,43 +156,130 @@ static unsigned *make_order(unsigned live, bool random)
 	return order;
 }
 
-static bool run_round(const struct job *job, union piece *pieces,
-		      const unsigned *order)
+static bool take_some(const struct job *job, union piece *pieces,
+		      unsigned count)
 {
-	unsigned i, taken;
-	bool good = true;
+	unsigned i;
 
-	for (taken = 0; taken < job->live && good; taken++)
-		good = job->mode->take(&pieces[taken], job->bytes);
-	if (!good)
-		taken--;
-	for (i = 0; i < job->live; i++)
-		if (order[i] < taken)
-			job->mode->give(&pieces[order[i]]);
-	return good;
+	for (i = 0; i < count; i++)
+		if (!job->mode->take(&pieces[i], job->bytes))
+			return false;
+	return true;
 }
 
-static double time_rounds(struct job *job, union piece *pieces,
-			  const unsigned *order)
+static void give_some(const struct job *job, union piece *pieces,
+		      const unsigned *order, unsigned count)
 {
-	static _Thread_local double ns[ROUNDS_MAX];
-	unsigned repeat = 1 + 1000 / job->live, rounds, i, k;
+	unsigned i;
 
-	rounds = TAKEN / (repeat * job->live);
-	rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds;
-	rounds = rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
-	for (i = 0; i < WARM_UP && !job->failed; i++)
-		job->failed |= !run_round(job, pieces, order);
-	pthread_barrier_wait(job->start);
-	for (i = 0; i < rounds && !job->failed; i++) {
-		uint64_t begin = kilni_now_ns();
+	for (i = 0; i < count; i++)
+		job->mode->give(&pieces[order[i]]);
+}
 
-		for (k = 0; k < repeat; k++)
-			job->failed |= !run_round(job, pieces, order);
-		ns[i] = (double)(kilni_now_ns() - begin) / repeat / job->live;
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct samples {
+	double *ns;
+	unsigned count, most;
+};
+
+static void samples_open(struct samples *samples, unsigned most)
+{
+	samples->ns = calloc(most, sizeof(*samples->ns));
+	if (!samples->ns)
+		abort();
+	samples->count = 0;
+	samples->most = most;
+}
+
+static void add_sample(struct samples *samples, uint64_t begin,
+		       uint64_t pieces)
+{
+	if (samples->count < samples->most)
+		samples->ns[samples->count++] =
+			(double)(kilni_now_ns() - begin) / (double)pieces;
+}
+
+static double median(struct samples *samples)
+{
+	double middle;
+
+	qsort(samples->ns, samples->count, sizeof(samples->ns[0]), by_value);
+	middle = samples->count ? samples->ns[samples->count / 2] : 0;
+	free(samples->ns);
+	return middle;
+}
+
+/* So few pieces that a sample is many rounds. */
+static bool run_shallow(struct job *job, union piece *pieces,
+			const unsigned *order, struct samples *both)
+{
+	unsigned repeat = SAMPLE / job->live, k;
+	uint64_t begin = kilni_now_ns();
+
+	for (k = 0; k < repeat; k++) {
+		if (!take_some(job, pieces, job->live))
+			return false;
+		give_some(job, pieces, order, job->live);
 	}
-	qsort(ns, rounds, sizeof(ns[0]), by_value);
-	return ns[rounds / 2];
+	add_sample(both, begin, (uint64_t)repeat * job->live);
+	return true;
+}
+
+/* So many that a round is many samples. */
+static bool run_deep(struct job *job, union piece *pieces,
+		     const unsigned *order, struct samples *taken,
+		     struct samples *given)
+{
+	uint64_t begin;
+	unsigned i;
+
+	for (i = 0; i < job->live; i += SAMPLE) {
+		begin = kilni_now_ns();
+		if (!take_some(job, &pieces[i], SAMPLE))
+			return false;
+		add_sample(taken, begin, SAMPLE);
+	}
+	for (i = 0; i < job->live; i += SAMPLE) {
+		begin = kilni_now_ns();
+		give_some(job, pieces, &order[i], SAMPLE);
+		add_sample(given, begin, SAMPLE);
+	}
+	return true;
+}
+
+static void time_rounds(struct job *job, union piece *pieces,
+			const unsigned *order)
+{
+	bool shallow = job->live < SAMPLE, good = true;
+	unsigned a_round = shallow ? SAMPLE : job->live;
+	unsigned rounds = TAKEN / a_round, i;
+	struct samples taken, given;
+	uint64_t begin = 0;
+
+	rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds;
+	samples_open(&taken, rounds * (a_round / SAMPLE));
+	samples_open(&given, rounds * (a_round / SAMPLE));
+	for (i = 0; i < WARM_UP + rounds && good; i++) {
+		if (i == WARM_UP) {
+			pthread_barrier_wait(job->start);
+			taken.count = given.count = 0;
+			begin = cpu_ns();
+		}
+		good = shallow ? run_shallow(job, pieces, order, &taken)
+			       : run_deep(job, pieces, order, &taken, &given);
+	}
+	if (i <= WARM_UP)
+		pthread_barrier_wait(job->start);
+	job->failed = !good;
+	job->cpu_ns = (double)(cpu_ns() - begin) / rounds / a_round;
+	job->ns = median(&taken) + median(&given);
 }
 
 static void *run_job(void *argument)
@@ -189,7 +296,7 @@ static void *run_job(void *argument)
 			abort();
 		stream = thread->stream;
 	}
-	job->ns = time_rounds(job, pieces, order);
+	time_rounds(job, pieces, order);
 	free(order);
 	free(pieces);
 	return NULL;
@@ -201,7 +308,7 @@ static void run_case(const struct mode *mode, unsigned threads, bool random,
 	struct job job[THREADS_MAX];
 	pthread_t thread[THREADS_MAX];
 	pthread_barrier_t start;
-	double sum = 0;
+	double sum = 0, cpu_sum = 0;
 	unsigned i;
 
 	if (mode->most_bytes && threads * live * bytes > mode->most_bytes)
@@ -220,6 +327,7 @@ static void run_case(const struct mode *mode, unsigned threads, bool random,
 	for (i = 0; i < threads; i++) {
 		pthread_join(thread[i], NULL);
 		sum += job[i].ns;
+		cpu_sum += job[i].cpu_ns;
 		if (job[i].failed) {
 			fprintf(stderr, "alloc: %s: %s\n", mode->name,
 				device ? kiln_error_message() : "NULL");
@@ -227,9 +335,9 @@ static void run_case(const struct mode *mode, unsigned threads, bool random,
 		}
 	}
 	pthread_barrier_destroy(&start);
-	printf("%s\t%u\t%s\t%llu\t%u\t%.1f\n", mode->name, threads,
+	printf("%s\t%u\t%s\t%llu\t%u\t%.1f\t%.1f\n", mode->name, threads,
 	       random ? "random" : "lifo", (unsigned long long)bytes, live,
-	       sum / threads);
+	       sum / threads, cpu_sum / threads);
 	fflush(stdout);
 }
 
@@ -246,11 +354,26 @@ static void run_all(const struct mode *mode)
 						 sizes[i], live);
 }
 
+/* The case of a command line; false: it makes no sense. */
+static bool run_one(const struct mode *mode, char **argv)
+{
+	unsigned threads = (unsigned)strtoul(argv[0], NULL, 10);
+	unsigned live = (unsigned)strtoul(argv[3], NULL, 10);
+	uint64_t bytes = strtoull(argv[2], NULL, 10);
+
+	if (!threads || threads > THREADS_MAX || !bytes || !live ||
+	    (live < SAMPLE ? SAMPLE % live : live % SAMPLE))
+		return false;
+	run_case(mode, threads, !strcmp(argv[1], "random"), bytes, live);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
+	bool good = true;
 	unsigned i;
 
-	for (i = 0; argc == 2 && i < KILNI_COUNTOF(modes); i++) {
+	for (i = 0; (argc == 2 || argc == 6) && i < KILNI_COUNTOF(modes); i++) {
 		if (strcmp(argv[1], modes[i].name))
 			continue;
 		if (strcmp(argv[1], "malloc") &&
@@ -258,10 +381,15 @@ int main(int argc, char **argv)
 			fprintf(stderr, "alloc: %s\n", kiln_error_message());
 			return 1;
 		}
-		run_all(&modes[i]);
+		if (argc == 2)
+			run_all(&modes[i]);
+		else
+			good = run_one(&modes[i], argv + 2);
 		kiln_device_release(device);
-		return 0;
+		if (good)
+			return 0;
 	}
-	fprintf(stderr, "usage: alloc pools|public|malloc\n");
+	fprintf(stderr, "usage: alloc pools|buffer|tensor|malloc "
+			"[THREADS lifo|random BYTES LIVE]\n");
 	return 2;
 }

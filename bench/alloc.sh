@@ -4,12 +4,13 @@
 # Times allocation and release (bench/alloc.c) of the pools, of the public
 # interface and, for information, of malloc in glibc, jemalloc and mimalloc
 # (Debian: libjemalloc2, libmimalloc2.0), each in a process of its own and in
-# turn, and prints tables in Markdown for bench/RESULTS.md: medians, in
-# nanoseconds for one allocation and its release.
+# turn, and prints tables in Markdown for bench/RESULTS.md, in nanoseconds for
+# one allocation and its release: medians over samples of a thousand, then the
+# CPU time over the whole.
 #
 # usage: bench/alloc.sh [BUILD]     (a built tree; default: build)
 #
-# BENCH_ROUNDS  each program runs so often, the least median counts
+# BENCH_ROUNDS  each program runs so often, the least figures count
 #               (default: 3)
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +45,7 @@ find_library() # NAME: its path, or nothing
 
 round=1
 while [ "$round" -le "$rounds" ]; do
-	for mode in pools public; do
+	for mode in pools buffer tensor; do
 		say "round $round: $mode"
 		"$work/alloc" $mode >>"$work/results"
 	done
@@ -70,14 +71,17 @@ awk -F '\t' '
 			seen[row] = 1
 			order[++rows] = row
 		}
-		key = row " " $5
-		if (!(key in best) || $6 < best[key])
-			best[key] = $6
+		for (f = 6; f <= 7; f++) {
+			key = row " " $5 " " f
+			if (!(key in best) || $f < best[key])
+				best[key] = $f
+		}
 	}
-	function head(threads, how) {
-		printf "\n%s thread%s, given back %s:\n\n", threads, \
+	function head(threads, how, field) {
+		printf "\n%s thread%s, given back %s, %s:\n\n", threads, \
 			threads > 1 ? "s" : "", how == "lifo" ? \
-			"last first" : "in random order"
+			"last first" : "in random order", \
+			field == 6 ? "medians" : "CPU time"
 		print "| bytes | what | 10 | 100 | 1,000 | 10,000 | " \
 			"100,000 | 1,000,000 |"
 		print "|---|---|---|---|---|---|---|---|"
@@ -86,21 +90,22 @@ awk -F '\t' '
 		split("1 2", threads)
 		split("lifo random", how)
 		split("64 4096 1048576", bytes)
-		split("pools public glibc jemalloc mimalloc", what)
+		split("pools buffer tensor glibc jemalloc mimalloc", what)
+		for (f = 6; f <= 7; f++)
 		for (t = 1; t <= 2; t++)
 		for (h = 1; h <= 2; h++) {
-			head(threads[t], how[h])
+			head(threads[t], how[h], f)
 			for (b = 1; b <= 3; b++)
-			for (w = 1; w <= 5; w++) {
+			for (w = 1; w <= 6; w++) {
 				row = threads[t] " " how[h] " " bytes[b] " " \
 					what[w]
 				if (!(row in seen))
 					continue
 				printf "| %d | %s |", bytes[b], what[w]
 				for (live = 10; live <= 1000000; live *= 10)
-					printf " %s |", (row " " live) in \
-						best ? sprintf("%.0f", \
-						best[row " " live]) : ""
+					printf " %s |", (row " " live " " f) \
+						in best ? sprintf("%.0f", \
+						best[row " " live " " f]) : ""
 				print ""
 			}
 		}
