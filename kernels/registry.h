@@ -10,8 +10,8 @@ enum kilni_op {
 #define KILNI_CMP(ID, name, classes, doc) KILNI_OP_##ID,
 #define KILNI_PRED(ID, name, classes, doc) KILNI_OP_##ID,
 #define KILNI_EWX(ID, name, classes, ulp, doc) KILNI_OP_##ID,
-#define KILNI_REDUCE(ID, name, classes, doc) KILNI_OP_##ID,
-#define KILNI_OTHER(ID, name, doc) KILNI_OP_##ID,
+#define KILNI_REDUCE(ID, name, classes, ulp, growth, doc) KILNI_OP_##ID,
+#define KILNI_OTHER(ID, name, classes, ulp, growth, doc) KILNI_OP_##ID,
 #include "kernels/ops.def"
 	KILNI_OP_COUNT
 };
@@ -35,12 +35,23 @@ enum kilni_op_form {
 	KILNI_FORM_OTHER
 };
 
+/* What a bound grows with; ops.def says how. */
+enum kilni_growth {
+	KILNI_GROWTH_NONE,
+	KILNI_GROWTH_PROD,
+	KILNI_GROWTH_SUM,
+	KILNI_GROWTH_DOT,
+	KILNI_GROWTH_SHARE,
+	KILNI_GROWTH_LOG
+};
+
 struct kilni_op_info {
 	const char *name;    /* as in kiln_<name> */
 	const char *doc;
 	enum kilni_op_form form;
 	unsigned classes;    /* enum kilni_classes */
 	double ulp;
+	enum kilni_growth growth;
 };
 
 /* Indexed by enum kilni_op. */

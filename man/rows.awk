@@ -53,6 +53,24 @@ function title_of(form) {
 	return "Shapes, indices and the rest"
 }
 
+# What a bound of so many units is of; begins after "place".
+function units_text(growth) {
+	if (growth == "PROD")
+		return "\nfor each element that goes into the result"
+	if (growth == "SUM")
+		return "\nof the sum of the magnitudes,\n" \
+			"times 1 + log2 of the number of summands"
+	if (growth == "DOT")
+		return "\nof the sum of the magnitudes,\n" \
+			"times the number of summands"
+	if (growth == "SHARE")
+		return ",\ntimes 1 + log2 of the length of the axis"
+	if (growth == "LOG")
+		return "\nof 1 and of the result,\n" \
+			"times 1 + log2 of the length of the axis"
+	return ""
+}
+
 function op_row(row,   form, head, field, n, doc, title) {
 	doc = strings(row)
 	if (doc ~ /\(tests\)/)
@@ -73,7 +91,8 @@ function op_row(row,   form, head, field, n, doc, title) {
 	if (n > 2)
 		print "Operands: " class_text(field[3]) "."
 	if (n > 3 && field[4] > 0)
-		print "Error: at most " field[4] " units in the last place."
+		print "Error: at most " field[4] " units in the last place" \
+			units_text(field[5]) "."
 }
 
 function option_row(row,   field, head, low, high, text) {

@@ -262,8 +262,8 @@ static const struct conf_form forms[FORM_COUNT] = {
 };
 
 static const struct conf_method methods[METHOD_COUNT] = {
-#define METHOD(name, form, function) [METHOD_##name] = { #name,               \
-							  &forms[FORM_##form] },
+#define METHOD(name, form, function)                                           \
+	[METHOD_##name] = { #name, #function, &forms[FORM_##form] },
 #include "tests/conformance/methods.def"
 #undef METHOD
 };

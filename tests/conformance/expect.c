@@ -98,27 +98,26 @@ void conf_expect_clear(struct conf_expect *expect)
 	memset(expect, 0, sizeof(*expect));
 }
 
-static bool matches(const char *glob, const struct conf_vector *vector)
+const char *conf_expect_named(const struct conf_expect *expect,
+			      const char *name)
 {
-	int i;
+	size_t i;
 
-	if (fnmatch(glob, vector->id, 0) == 0)
-		return true;
-	for (i = 0; i < vector->step_count; i++) {
-		if (fnmatch(glob, vector->steps[i].method->name, 0) == 0)
-			return true;
+	for (i = 0; i < expect->count; i++) {
+		if (fnmatch(expect->rows[i].glob, name, 0) == 0)
+			return expect->rows[i].reason;
 	}
-	return false;
+	return NULL;
 }
 
 const char *conf_expect_find(const struct conf_expect *expect,
 			     const struct conf_vector *vector)
 {
-	size_t i;
+	const char *reason = conf_expect_named(expect, vector->id);
+	int i;
 
-	for (i = 0; i < expect->count; i++) {
-		if (matches(expect->rows[i].glob, vector))
-			return expect->rows[i].reason;
-	}
-	return NULL;
+	for (i = 0; i < vector->step_count && !reason; i++)
+		reason = conf_expect_named(expect,
+					   vector->steps[i].method->name);
+	return reason;
 }

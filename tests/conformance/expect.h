@@ -29,6 +29,10 @@ bool conf_expect_load(struct conf_expect *expect, const char *path,
 
 void conf_expect_clear(struct conf_expect *expect);
 
+/* The reason why what has this name cannot pass, or NULL. */
+const char *conf_expect_named(const struct conf_expect *expect,
+			      const char *name);
+
 /* The reason why a case cannot pass, or NULL. */
 const char *conf_expect_find(const struct conf_expect *expect,
 			     const struct conf_vector *vector);

@@ -26,6 +26,7 @@ struct conf_form {
 
 struct conf_method {
 	const char *name;
+	const char *function; /* that does it */
 	const struct conf_form *form;
 };
 

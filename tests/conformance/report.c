@@ -63,8 +63,10 @@ void conf_report_case(struct conf_report *report,
 		return;
 	}
 	clear_progress(report);
-	printf("FAIL %s (%s:%zu)\n     %s\n", id, place->file, place->line,
-	       detail);
+	printf("FAIL %s (%s", id, place->file);
+	if (place->line)
+		printf(":%zu", place->line);
+	printf(")\n     %s\n", detail);
 }
 
 static const char *values_text(const struct conf_report *r)

@@ -19,10 +19,10 @@ struct conf_report {
 	json_t *failures;
 };
 
-/* Where a case comes from. */
+/* Where a case comes from: a line, or where it is made, how it is repeated. */
 struct conf_place {
 	const char *file;
-	size_t line;
+	size_t line; /* 0: none */
 };
 
 void conf_report_begin(struct conf_report *report,

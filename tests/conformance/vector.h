@@ -18,7 +18,8 @@
 	X(CONF_SKIP_QUANTIZED, "quantized tensor")                             \
 	X(CONF_SKIP_DTYPE, "dtype not supported by the device")                \
 	X(CONF_SKIP_INDEX, "index values are not looked at by the device")     \
-	X(CONF_SKIP_UNSUPPORTED, "listed as unsupported")
+	X(CONF_SKIP_UNSUPPORTED, "listed as unsupported")                      \
+	X(CONF_SKIP_MEMORY, "more memory than the devices have")
 
 enum conf_skip {
 #define CONF_SKIP_ENUM_(name, text) name,

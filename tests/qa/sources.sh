@@ -95,6 +95,7 @@ write()
 	done
 	files include | list public_headers
 	files tests/conformance | list conformance_sources
+	files tests/differential | list differential_sources
 	programs tests/unit/t_*.c | list unit_programs
 	files tests/unit | grep -v '/t_[^/]*\.c$' | list unit_common
 	files tests/stubs | list stub_files
@@ -114,7 +115,7 @@ listed=$(sed '/^spirv_inputs/,/^$/d' sources.am |
 	sed -n 's/^\t\([^ ]*\).*/\1/p' | sort)
 found=$({
 	files base kernels drivers alloc sched lib tools include \
-		examples tests/conformance tests/stubs
+		examples tests/conformance tests/differential tests/stubs
 	programs tests/unit/t_*.c
 	files tests/unit | grep -v '/t_[^/]*\.c$' || :
 	extra
