@@ -99,7 +99,10 @@ struct kilni_option_info {
 
 extern const struct kilni_option_info kilni_options[KILNI_OPT_COUNT];
 
-/* Value of the variable, or NULL where it is unset or empty. */
+/*
+ * Value of the variable, or NULL where it is unset or empty; an option of the
+ * device that is being opened goes before it.
+ */
 const char *kilni_option_text(enum kilni_option option);
 
 /*
@@ -121,6 +124,27 @@ enum kiln_status kilni_option_share(enum kilni_option option, uint64_t whole,
  * there is none, or it is too large; *text has not moved.
  */
 bool kilni_parse_bytes(const char **text, uint64_t *value);
+
+/*
+ * Options that were given for a device, "pages=plain spin_us=5": names as in
+ * the table, in lower case and without KILN_. KILN_ERR_OPTION.
+ */
+struct kilni_option_set;
+enum kiln_status kilni_option_set_parse(struct kilni_option_set **out,
+					const char *text, const char *fn);
+void kilni_option_set_free(struct kilni_option_set *set);
+/*
+ * From here on what the set holds goes before the environment on the calling
+ * thread; returns the one that was in use, or NULL.
+ */
+const struct kilni_option_set *
+kilni_option_set_use(const struct kilni_option_set *set);
+/* What the set in use holds for the option, or NULL. */
+const char *kilni_option_set_value(enum kilni_option option);
+/* KILN_ERR_ALREADY_INITIALIZED: asked holds what have does not. */
+enum kiln_status kilni_option_set_check(const struct kilni_option_set *asked,
+					const struct kilni_option_set *have,
+					const char *fn);
 
 /* Checks every variable of the table; warns of unknown KILN_ names. */
 enum kiln_status kilni_options_check(void);

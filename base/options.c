@@ -22,8 +22,10 @@ const struct kilni_option_info kilni_options[KILNI_OPT_COUNT] = {
 
 const char *kilni_option_text(enum kilni_option option)
 {
-	const char *text = getenv(kilni_options[option].name);
+	const char *text = kilni_option_set_value(option);
 
+	if (!text)
+		text = getenv(kilni_options[option].name);
 	return text && *text ? text : NULL;
 }
 

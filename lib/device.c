@@ -68,7 +68,9 @@ static void default_settings(struct kiln_settings *settings)
 	settings->bool_dtype = KILN_BOOL;
 }
 
+/* On success the options are the device's. */
 static enum kiln_status create_device(const struct kilni_place *place,
+				      struct kilni_option_set *options,
 				      struct kiln_device **out)
 {
 	const struct kilni_driver *driver = place->driver;
@@ -93,6 +95,7 @@ static enum kiln_status create_device(const struct kilni_place *place,
 	driver->memory->limits(device->hw, &device->limits);
 	device->fills = kilni_pools_fill(kilni_device_pools(device));
 	device->info = place->info;
+	device->options = options;
 	kilni_selector_print(place, device->selector,
 			     sizeof(device->selector));
 	pthread_mutex_init(&device->lock, NULL);
@@ -110,6 +113,7 @@ static void close_device(struct kiln_device *device)
 	driver->device->close(device->hw);
 	pthread_mutex_destroy(&device->lock);
 	device->object.ops = NULL;
+	kilni_option_set_free(device->options);
 	free(device);
 }
 
@@ -120,16 +124,27 @@ static void enter(struct kiln_device *device)
 	registry = device;
 }
 
+/* One that is open already, for who may ask for options. */
+static enum kiln_status share(struct kiln_device *device,
+			      struct kilni_option_set *options,
+			      struct kiln_device **out)
+{
+	KILNI_TRY(kilni_option_set_check(options, device->options,
+					 "kiln_device_open_with"));
+	kilni_option_set_free(options);
+	*out = kiln_device_retain(device);
+	return KILN_OK;
+}
+
 static enum kiln_status open_locked(const struct kilni_place *place,
+				    struct kilni_option_set *options,
 				    struct kiln_device **out)
 {
 	struct kiln_device *device = find_open(place->driver, place->index);
 
-	if (device) {
-		*out = kiln_device_retain(device);
-		return KILN_OK;
-	}
-	KILNI_TRY(create_device(place, &device));
+	if (device)
+		return share(device, options, out);
+	KILNI_TRY(create_device(place, options, &device));
 	enter(device);
 	*out = device;
 	return KILN_OK;
@@ -137,6 +152,7 @@ static enum kiln_status open_locked(const struct kilni_place *place,
 
 /* A device of a plan is known by the selector that the program names. */
 static enum kiln_status open_planned(const char *selector,
+				     struct kilni_option_set *options,
 				     struct kiln_device **out)
 {
 	struct kilni_place place;
@@ -147,14 +163,13 @@ static enum kiln_status open_planned(const char *selector,
 	__atomic_store_n(&kilni_plan_on, 1, __ATOMIC_RELAXED);
 	KILNI_TRY(kilni_plan_choose(selector, &place, &name));
 	device = find_open(place.driver, place.index);
-	if (device) {
-		*out = kiln_device_retain(device);
-		return KILN_OK;
-	}
-	KILNI_TRY(create_device(&place, &device));
+	if (device)
+		return share(device, options, out);
+	KILNI_TRY(create_device(&place, options, &device));
 	snprintf(device->selector, sizeof(device->selector), "%s", name);
 	status = kilni_plan_join(device);
 	if (status != KILN_OK) {
+		device->options = NULL;
 		close_device(device);
 		return status;
 	}
@@ -163,18 +178,15 @@ static enum kiln_status open_planned(const char *selector,
 	return KILN_OK;
 }
 
-enum kiln_status kiln_device_open(struct kiln_device **out,
-				  const char *selector)
+/* Takes the options over where it succeeds. */
+static enum kiln_status open_selected(const char *selector,
+				      struct kilni_option_set *options,
+				      struct kiln_device **out)
 {
 	struct kilni_place place;
-	struct kiln_device *device, *old;
 	enum kiln_status status;
 	bool planned;
 
-	if (!out)
-		return kilni_fail(KILN_ERR_INVALID, 0,
-				  "kiln_device_open: out is NULL");
-	pthread_once(&registry_once, start_registry);
 	KILNI_TRY(kilni_options_check());
 	KILNI_TRY(kilni_fault_from_environment());
 	if (!selector)
@@ -185,15 +197,44 @@ enum kiln_status kiln_device_open(struct kiln_device **out,
 	KILNI_TRY(planned ? kilni_selector_check(selector)
 			  : kilni_selector_find(selector, &place));
 	lock_registry();
-	status = planned ? open_planned(selector, &device)
-			 : open_locked(&place, &device);
+	status = planned ? open_planned(selector, options, out)
+			 : open_locked(&place, options, out);
 	unlock_registry();
-	if (status != KILN_OK)
+	return status;
+}
+
+enum kiln_status kiln_device_open_with(struct kiln_device **out,
+				       const char *selector,
+				       const char *options)
+{
+	const struct kilni_option_set *before;
+	struct kilni_option_set *set = NULL;
+	struct kiln_device *device, *old;
+	enum kiln_status status;
+
+	if (!out)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "kiln_device_open: out is NULL");
+	pthread_once(&registry_once, start_registry);
+	if (options)
+		KILNI_TRY(kilni_option_set_parse(&set, options, __func__));
+	before = kilni_option_set_use(set);
+	status = open_selected(selector, set, &device);
+	(void)kilni_option_set_use(before);
+	if (status != KILN_OK) {
+		kilni_option_set_free(set);
 		return status;
+	}
 	old = *out;
 	*out = device;
 	kiln_device_release(old);
 	return KILN_OK;
+}
+
+enum kiln_status kiln_device_open(struct kiln_device **out,
+				  const char *selector)
+{
+	return kiln_device_open_with(out, selector, NULL);
 }
 
 struct kiln_device *kiln_device_retain(struct kiln_device *device)

@@ -87,6 +87,7 @@ struct kiln_device {
 	char selector[64];
 	struct kilni_hw_info info;   /* what the driver said of it */
 	bool fills;                  /* new memory: KILN_MEMORY_FILL */
+	struct kilni_option_set *options; /* given at the opening, or NULL */
 
 	pthread_mutex_t lock;        /* of what follows */
 	struct kiln_settings settings;

@@ -9,9 +9,6 @@
 /* Most streams of a device. */
 #define STREAMS_MAX 1024
 
-/* Entries that a stream gathers before it hands them to the driver. */
-#define DRAIN_EVERY 8
-
 /* Why entries failed: the number of a cause of the stream where it lies. */
 struct cause {
 	struct kilni_stream *stream;
@@ -33,6 +30,17 @@ struct kilni_mover {
 	struct kilni_move *first, **last;
 };
 
+/* Who hands queued work to the driver, and when; see submitter.c. */
+struct kilni_submitter {
+	unsigned every;              /* entries that a stream gathers */
+	bool started;                /* a thread does it */
+	pthread_t thread;
+	uint64_t spin_ns;
+	int stop, sleeping;          /* atomic */
+	uint32_t word;               /* futex */
+	struct kilni_stream *shown;  /* atomic */
+};
+
 struct kilni_stream {
 	struct kilni_sched *sched;
 	struct kilni_queue *queue;
@@ -41,6 +49,9 @@ struct kilni_stream {
 	bool taken;
 	bool moves;                  /* is a companion; see move.c */
 	struct kilni_stream *companion; /* atomic: NULL until needed */
+
+	int is_shown;                /* atomic: in the submitter's list */
+	struct kilni_stream *next_shown;
 
 	/* Under the append lock. */
 	pthread_mutex_t append;
@@ -87,6 +98,7 @@ struct kilni_sched {
 
 	pthread_mutex_t failure;
 
+	struct kilni_submitter submitter;
 	struct kilni_mover mover;
 	struct kilni_stream *companion; /* atomic: where none is waited for */
 };
@@ -144,6 +156,11 @@ void kilni_ring_fini(struct kilni_stream *stream);
 enum kiln_status kilni_ring_drain(struct kilni_stream *stream);
 /* The same for a caller that succeeds all the same: the record stays. */
 enum kiln_status kilni_ring_drain_quietly(struct kilni_stream *stream);
+/*
+ * The same where nobody waits for it: a submission thread is left to do it.
+ * Gives KILN_OK, or what kilni_ring_drain_quietly gives.
+ */
+enum kiln_status kilni_ring_hand_on(struct kilni_stream *stream);
 /* Drains and waits until seq has completed. */
 enum kiln_status kilni_ring_wait(struct kilni_stream *stream, uint64_t seq);
 
@@ -211,6 +228,12 @@ void kilni_signal_entry(struct kilni_entry *entry,
 			struct kilni_signal *signal);
 /* The device is lost: fires what is armed. No lock is held. */
 void kilni_signals_fire_all(struct kilni_sched *sched);
+
+/* ---- submitter.c ---- */
+
+/* Reads the options. KILN_ERR_OPTION, KILN_ERR_LIMIT. */
+enum kiln_status kilni_submitter_init(struct kilni_submitter *submitter);
+void kilni_submitter_stop(struct kilni_submitter *submitter);
 
 /* ---- move.c ---- */
 

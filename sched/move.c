@@ -402,6 +402,6 @@ enum kiln_status kilni_move_arm(struct kilni_sched *sched,
 	move->signal.release = release;
 	KILNI_TRY(kilni_signal_arm_by(stream, &move->signal, append_move));
 	/* A refusal is found out in the stream's turn. */
-	(void)!kilni_ring_drain_quietly(stream);
+	(void)!kilni_ring_hand_on(stream);
 	return KILN_OK;
 }

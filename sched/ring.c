@@ -220,7 +220,7 @@ enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 	kilni_ring_commit(stream);
 	want(other, use->seq);
 	/* A refusal there is the other stream's error, and marked there. */
-	if (kilni_ring_drain_quietly(other) != KILN_OK)
+	if (kilni_ring_hand_on(other) != KILN_OK)
 		return kilni_sched_alive(stream->sched);
 	return KILN_OK;
 }

@@ -137,7 +137,7 @@ enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
 
 		signal->at = writer;
 		KILNI_TRY(kilni_signal_arm_by(stream, signal, append_signal));
-		(void)!kilni_ring_drain_quietly(stream);
+		(void)!kilni_ring_hand_on(stream);
 		return KILN_OK;
 	}
 	signal->at = writer;

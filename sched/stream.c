@@ -253,6 +253,12 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 		free(sched);
 		return status;
 	}
+	status = kilni_submitter_init(&sched->submitter);
+	if (status != KILN_OK) {
+		kilni_pools_destroy(sched->pools);
+		free(sched);
+		return status;
+	}
 	kilni_pools_publish_start(sched->pools);
 	pthread_mutex_init(&sched->slots, NULL);
 	pthread_mutex_init(&sched->failure, NULL);
@@ -312,6 +318,7 @@ void kilni_sched_destroy(struct kilni_sched *sched)
 		return;
 	/* What went wrong has been told, or nobody asked. */
 	(void)!kilni_sched_finish(sched);
+	kilni_submitter_stop(&sched->submitter);
 	kilni_mover_stop(&sched->mover);
 	settle(sched);
 	/* First the pools: they may still ask what has completed. */

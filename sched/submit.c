@@ -337,7 +337,7 @@ static bool drain_is_due(const struct kilni_stream *stream)
 
 	if (stream->tail == submitted)
 		return false;
-	if (stream->tail - submitted >= DRAIN_EVERY)
+	if (stream->tail - submitted >= stream->sched->submitter.every)
 		return true;
 	/* The tail is stored before this looks, as a waiter does the reverse. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -371,7 +371,7 @@ enum kiln_status kilni_submit(struct kilni_stream *stream,
 	drain = drain_is_due(stream);
 	pthread_mutex_unlock(&stream->append);
 	/* A refusal is the stream's error and waits there to be reported. */
-	if (drain && kilni_ring_drain_quietly(stream) == KILN_ERR_DEVICE_LOST)
+	if (drain && kilni_ring_hand_on(stream) == KILN_ERR_DEVICE_LOST)
 		return kilni_sched_alive(stream->sched);
 	return status;
 }
@@ -431,7 +431,7 @@ void kilni_call_after(struct kilni_track *track,
 	status = append_call(stream, track, call, data, user);
 	pthread_mutex_unlock(&stream->append);
 	if (status == KILN_OK) {
-		(void)!kilni_ring_drain_quietly(stream);
+		(void)!kilni_ring_hand_on(stream);
 		return;
 	}
 	/* No room to queue it: wait here instead. */

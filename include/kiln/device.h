@@ -63,6 +63,27 @@ enum kiln_device_kind {
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_device_open(struct kiln_device **out, const char *selector);
 
+/**
+ * kiln_device_open_with - opens a device with options of its own
+ * @out: NULL or a live reference on entry; on success the new reference
+ * @selector: as kiln_device_open
+ * @options: "NAME=VALUE ...", separated by blanks, or NULL for none
+ *
+ * The names are those of kiln-env(7) in lower case and without KILN_; what is
+ * given here goes before the environment. A device takes: cpu_isa,
+ * cpu_workers, spin_us, page_bytes, pool_cap_bytes, pool_layout, pages,
+ * ring_limit, drain, memory_fill, pool_verify and those of Vulkan. So
+ * "pages=plain drain=thread" opens one whose memory is never mapped and whose
+ * work is submitted by a thread of its own.
+ *
+ * KILN_ERR_OPTION: an option is unknown, given twice or malformed.
+ * KILN_ERR_ALREADY_INITIALIZED: the device is open, and was opened without
+ * these options or with other values. Otherwise as kiln_device_open.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_open_with(struct kiln_device **out, const char *selector,
+		      const char *options);
+
 /** kiln_device_retain - one more reference; returns its argument. Not NULL. */
 KILN_API struct kiln_device *kiln_device_retain(struct kiln_device *device);
 

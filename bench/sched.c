@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched - what queueing costs: who drains the rings and when, one enqueue, one
+ * completion across threads, and many streams at once.
+ *
+ * usage: sched [DEVICE] [drain|enqueue|complete|many]...
+ *
+ * drain: for each policy nanoseconds of the caller for one op and of the whole
+ *        for one op, small ops (64 elements behind a large one) and large ones
+ *        (65536), by 1 and 4 threads.
+ * enqueue: nanoseconds of the caller for an op on a stream that is held.
+ * complete: microseconds from the end of the work to the thread that waits.
+ * many: 64 streams, 1,000,000 ops; the process's memory before and after.
+ *
+ * Prints rows of a table, medians of some rounds.
+ */
+#include <kiln/kiln.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 7
+#define THREADS_MOST 4
+#define STREAMS 64
+#define OPS_MANY 1000000
+
+static const char *selector = "cpu";
+
+static void check(enum kiln_status status, const char *what)
+{
+	if (status == KILN_OK)
+		return;
+	fprintf(stderr, "sched: %s: %s\n", what, kiln_error_message());
+	exit(EXIT_FAILURE);
+}
+
+#define TRY(call) check(call, #call)
+
+static double now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static double median(double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof(*values), compare);
+	return values[count / 2];
+}
+
+static struct kiln_tensor *ones(struct kiln_device *device, int64_t count)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+
+	TRY(kiln_ones(&t, device, KILN_F32, 1, &count));
+	return t;
+}
+
+/* ---- who drains, and when ---- */
+
+struct part {
+	struct kiln_device *device;
+	pthread_barrier_t *start;
+	int64_t elements;
+	int ops;
+	double caller[ROUNDS], whole[ROUNDS];
+};
+
+static void *run_part(void *arg)
+{
+	struct part *part = arg;
+	struct kiln_tensor *x = ones(part->device, part->elements);
+	struct kiln_tensor *large = ones(part->device, 1 << 18);
+	struct kiln_stream *stream = NULL;
+
+	TRY(kiln_stream_current(&stream, part->device));
+	for (int round = -1; round < ROUNDS; round++) {
+		double start, queued;
+
+		TRY(kiln_stream_sync(stream));
+		pthread_barrier_wait(part->start);
+		/* So that the small ones are queued. */
+		TRY(kiln_add(&large, large, large));
+		start = now_ns();
+		for (int i = 0; i < part->ops; i++)
+			TRY(kiln_neg(&x, x));
+		queued = now_ns();
+		TRY(kiln_stream_sync(stream));
+		if (round < 0)
+			continue;
+		part->caller[round] = (queued - start) / part->ops;
+		part->whole[round] = (now_ns() - start) / part->ops;
+	}
+	kiln_stream_release(stream);
+	kiln_tensor_release(large);
+	kiln_tensor_release(x);
+	return NULL;
+}
+
+static void run_policy(const char *policy, int64_t elements, int ops,
+		       int threads)
+{
+	struct part part[THREADS_MOST];
+	pthread_t thread[THREADS_MOST];
+	struct kiln_device *device = NULL;
+	pthread_barrier_t barrier;
+	char options[32];
+
+	snprintf(options, sizeof(options), "drain=%s", policy);
+	TRY(kiln_device_open_with(&device, selector, options));
+	pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+	for (int i = 0; i < threads; i++) {
+		part[i] = (struct part){ .device = device, .start = &barrier,
+					 .elements = elements, .ops = ops };
+		if (pthread_create(&thread[i], NULL, run_part, &part[i]))
+			exit(EXIT_FAILURE);
+	}
+	for (int i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	printf(" %.0f / %.0f |", median(part[0].caller, ROUNDS),
+	       median(part[0].whole, ROUNDS));
+	fflush(stdout);
+	pthread_barrier_destroy(&barrier);
+	kiln_device_release(device);
+}
+
+static void bench_drain(void)
+{
+	static const char *const policy[] = { "1",  "2",  "4",  "8",
+					      "16", "32", "64", "thread" };
+	int ops = strcmp(selector, "cpu") ? 256 : 1000;
+
+	printf("| drain | small, 1 thread | small, 4 | large, 1 | large, 4 |\n"
+	       "|---|---|---|---|---|\n");
+	for (size_t i = 0; i < sizeof(policy) / sizeof(*policy); i++) {
+		printf("| %s |", policy[i]);
+		run_policy(policy[i], 64, ops, 1);
+		run_policy(policy[i], 64, ops, 4);
+		run_policy(policy[i], 65536, ops / 4, 1);
+		run_policy(policy[i], 65536, ops / 4, 4);
+		printf("\n");
+	}
+}
+
+/* ---- one enqueue ---- */
+
+static double enqueue(struct kiln_device *device, struct kiln_tensor **x,
+		      struct kiln_tensor **large, int ops)
+{
+	double start, end;
+
+	/* The device is busy meanwhile, for longer than this takes. */
+	TRY(kiln_matmul(large, *large, *large));
+	start = now_ns();
+	for (int i = 0; i < ops; i++)
+		TRY(kiln_neg(x, *x));
+	end = now_ns();
+	TRY(kiln_device_sync(device));
+	return (end - start) / ops;
+}
+
+static void bench_enqueue(void)
+{
+	static const char *const policy[] = { "drain=8", "drain=64",
+					      "drain=thread" };
+
+	for (size_t p = 0; p < 3; p++) {
+		struct kiln_device *device = NULL;
+		struct kiln_tensor *x, *large = KILN_TENSOR_NONE;
+		const int64_t shape[] = { 1024, 1024 };
+		double ns[ROUNDS];
+
+		TRY(kiln_device_open_with(&device, selector, policy[p]));
+		x = ones(device, 64);
+		TRY(kiln_zeros(&large, device, KILN_F32, 2, shape));
+		(void)enqueue(device, &x, &large, 4000);
+		for (int i = 0; i < ROUNDS; i++)
+			ns[i] = enqueue(device, &x, &large, 4000);
+		printf("| enqueue, %s | %.0f ns |\n", policy[p],
+		       median(ns, ROUNDS));
+		kiln_tensor_release(x);
+		kiln_tensor_release(large);
+		kiln_device_release(device);
+	}
+}
+
+/* ---- a completion across threads ---- */
+
+#define COMPLETIONS 2001
+
+/* An op too large for the caller, and the thread that waits for its post. */
+static void bench_complete(void)
+{
+	struct kiln_completion c = KILN_COMPLETION_INIT;
+	struct kiln_completions *ring = NULL;
+	struct kiln_device *device = NULL;
+	struct kiln_tensor *x;
+	static double waited[COMPLETIONS], read[COMPLETIONS];
+	float *to = malloc(65536 * sizeof(float));
+	size_t one = 1;
+
+	TRY(kiln_device_open(&device, selector));
+	TRY(kiln_completions_create(&ring, 16));
+	x = ones(device, 65536);
+	for (int i = 0; i < COMPLETIONS; i++) {
+		double start = now_ns();
+
+		TRY(kiln_neg(&x, x));
+		TRY(kiln_tensor_complete(x, ring, 0));
+		TRY(kiln_completions_wait(ring, -1));
+		TRY(kiln_completions_take(ring, &c, &one));
+		waited[i] = now_ns() - start;
+		start = now_ns();
+		TRY(kiln_neg(&x, x));
+		TRY(kiln_device_sync(device));
+		read[i] = now_ns() - start;
+	}
+	printf("| op and its completion | %.1f us |\n"
+	       "| op and a sync | %.1f us |\n",
+	       median(waited, COMPLETIONS) / 1e3,
+	       median(read, COMPLETIONS) / 1e3);
+	kiln_tensor_release(x);
+	kiln_completions_release(ring);
+	kiln_device_release(device);
+	free(to);
+}
+
+/* ---- many streams ---- */
+
+static double resident_mib(void)
+{
+	long pages = 0, resident = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (file && fscanf(file, "%ld %ld", &pages, &resident) != 2)
+		resident = 0;
+	if (file)
+		fclose(file);
+	return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1048576;
+}
+
+static void bench_many(void)
+{
+	struct kiln_device *device = NULL;
+	struct kiln_stream *stream[STREAMS] = { NULL };
+	struct kiln_tensor *x[STREAMS];
+	double start, seconds, before, most = 0;
+
+	TRY(kiln_device_open(&device, selector));
+	for (int s = 0; s < STREAMS; s++) {
+		TRY(kiln_stream_create(&stream[s], device));
+		TRY(kiln_stream_set_current(device, stream[s]));
+		x[s] = ones(device, 4096);
+		TRY(kiln_neg(&x[s], x[s]));
+	}
+	TRY(kiln_device_sync(device));
+	before = resident_mib();
+	start = now_ns();
+	for (int i = 0; i < OPS_MANY; i++) {
+		int s = i % STREAMS;
+		enum kiln_status status;
+
+		TRY(kiln_stream_set_current(device, stream[s]));
+		while ((status = kiln_neg(&x[s], x[s])) == KILN_ERR_BUSY)
+			TRY(kiln_stream_sync(stream[s]));
+		TRY(status);
+		if (i % 50000 == 0 && resident_mib() > most)
+			most = resident_mib();
+	}
+	TRY(kiln_device_sync(device));
+	seconds = (now_ns() - start) / 1e9;
+	printf("| %d streams, %d ops | %.2f s |\n"
+	       "| memory before, most, after | %.1f, %.1f, %.1f MiB |\n",
+	       STREAMS, OPS_MANY, seconds, before, most, resident_mib());
+	TRY(kiln_stream_set_current(device, NULL));
+	for (int s = 0; s < STREAMS; s++) {
+		kiln_tensor_release(x[s]);
+		kiln_stream_release(stream[s]);
+	}
+	kiln_device_release(device);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} parts[] = { { "drain", bench_drain },
+	      { "enqueue", bench_enqueue },
+	      { "complete", bench_complete },
+	      { "many", bench_many } };
+
+int main(int argc, char **argv)
+{
+	size_t count = sizeof(parts) / sizeof(*parts);
+
+	if (argc > 1)
+		selector = argv[1];
+	for (size_t i = 0; i < count; i++) {
+		bool wanted = argc < 3;
+
+		for (int a = 2; a < argc; a++)
+			wanted |= !strcmp(argv[a], parts[i].name);
+		if (wanted)
+			parts[i].run();
+	}
+	return EXIT_SUCCESS;
+}
