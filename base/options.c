@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wake.h"
+
 extern char **environ;
 
 #define TYPE_TEXT "text"
@@ -165,6 +167,20 @@ static void warn_of_unknown(void)
 				  *variable);
 }
 
+/* Waits that belong to no device go by what the environment says. */
+static enum kiln_status read_spin(void)
+{
+	const struct kilni_option_set *before = kilni_option_set_use(NULL);
+	uint64_t spin_us = 20;
+	enum kiln_status status;
+
+	status = kilni_option_number(KILNI_OPT_SPIN_US, &spin_us);
+	(void)kilni_option_set_use(before);
+	__atomic_store_n(&kilni_wait_spin_ns, spin_us * 1000,
+			 __ATOMIC_RELAXED);
+	return status;
+}
+
 static pthread_once_t unknown_once = PTHREAD_ONCE_INIT;
 
 enum kiln_status kilni_options_check(void)
@@ -186,5 +202,5 @@ enum kiln_status kilni_options_check(void)
 			KILNI_TRY(kilni_option_number(option, &ignored));
 	}
 	pthread_once(&unknown_once, warn_of_unknown);
-	return KILN_OK;
+	return read_spin();
 }

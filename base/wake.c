@@ -12,6 +12,8 @@ static uint32_t sleepers;
 static uint32_t interrupts;
 static _Thread_local uint32_t interrupts_seen;
 
+uint64_t kilni_wait_spin_ns = 20000;
+
 void kilni_wake_all(void)
 {
 	__atomic_add_fetch(&word, 1, __ATOMIC_SEQ_CST);
@@ -57,6 +59,26 @@ static uint64_t deadline(int64_t timeout_ns)
 		       : now + (uint64_t)timeout_ns;
 }
 
+/*
+ * What is about to come is not worth a sleep: looks for news for a while, and
+ * tells whether there was any.
+ */
+static bool spin(uint32_t value, int64_t timeout_ns)
+{
+	uint64_t most = __atomic_load_n(&kilni_wait_spin_ns, __ATOMIC_RELAXED);
+	uint64_t end;
+
+	if (timeout_ns > 0)
+		most = kilni_min_u64(most, (uint64_t)timeout_ns);
+	for (end = kilni_now_ns() + most; kilni_now_ns() < end;)
+		for (int i = 0; i < 16; i++) {
+			if (__atomic_load_n(&word, __ATOMIC_SEQ_CST) != value)
+				return true;
+			kilni_pause();
+		}
+	return false;
+}
+
 /* One sleep, from the state that value stands for; errno or 0. */
 static int sleep_once(uint32_t value, uint64_t until_ns)
 {
@@ -89,6 +111,7 @@ static enum kiln_status wait_for(bool (*ready)(void *arg), void *arg,
 				 bool asks)
 {
 	uint64_t until_ns = deadline(timeout_ns), step_ns = ASK_FIRST_NS;
+	bool has_spun = asks;
 	uint32_t value;
 	int error = 0;
 
@@ -103,6 +126,11 @@ static enum kiln_status wait_for(bool (*ready)(void *arg), void *arg,
 			return kilni_fail(KILN_ERR_TIMEOUT, 0,
 					  "%s: not done within %lld ns", what,
 					  (long long)timeout_ns);
+		if (!has_spun) {
+			has_spun = true;
+			if (spin(value, timeout_ns))
+				continue;
+		}
 		error = asks ? sleep_a_step(value, until_ns, &step_ns)
 			     : sleep_once(value, until_ns);
 	}

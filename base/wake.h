@@ -8,8 +8,8 @@
 #include <kiln/status.h>
 
 /*
- * Waits of the host that have a limit and can be interrupted. All sleep on one
- * word: such waits are few, and a signal handler can wake them all.
+ * Waits of the host that have a limit and can be interrupted. After a short spin all
+ * sleep on one word: such waits are few, and a signal handler can wake them all.
  */
 
 /*
@@ -26,6 +26,9 @@ enum kiln_status kilni_wait_for(bool (*ready)(void *arg), void *arg,
  */
 enum kiln_status kilni_wait_asking(bool (*ready)(void *arg), void *arg,
 				   int64_t timeout_ns, const char *what);
+
+/* For so long a wait looks for news before it sleeps. Atomic. */
+extern uint64_t kilni_wait_spin_ns;
 
 /* Something has become ready. */
 void kilni_wake_all(void);

@@ -59,7 +59,7 @@ KILN_API uint64_t kiln_event_value(const struct kiln_event *event);
  * KILN_ERR_TIMEOUT, KILN_ERR_INTERRUPTED (kiln_interrupt, or a signal whose
  * handler was installed without SA_RESTART): the work goes on, and the call
  * may be repeated. KILN_ERR_DEVICE_LOST, KILN_ERR_INVALID, KILN_ERR_FORKED.
- * Sleeps while it blocks.
+ * Spins for up to KILN_SPIN_US, then sleeps while it blocks.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_event_wait(struct kiln_event *event, int64_t timeout_ns);
