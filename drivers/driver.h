@@ -162,6 +162,11 @@ struct kilni_chunk;
 struct kilni_queue_client {
 	void *context;
 	/*
+	 * Of the queue among those of its device, enum kiln_priority: a wish,
+	 * which changes the order of what is ready and nothing else.
+	 */
+	int priority;
+	/*
 	 * Non-zero once anything on the device has failed: then the driver
 	 * asks check() before it runs a kernel. A call is always made: it
 	 * gives memory back.

@@ -5,14 +5,19 @@
 
 struct dtype_row {
 	const char *name;
-	uint8_t bytes;
 	uint8_t cls;
 };
 
 static const struct dtype_row rows[KILN_DTYPE_COUNT] = {
-#define ROW(id, value, name, bytes, cls) { name, bytes, KILN_CLASS_##cls },
+#define ROW(id, value, name, bytes, cls) { name, KILN_CLASS_##cls },
 	KILN_DTYPE_TABLE(ROW)
 #undef ROW
+};
+
+const uint8_t kilni_dtype_bytes[KILN_DTYPE_COUNT] = {
+#define BYTES(id, value, name, bytes, cls) bytes,
+	KILN_DTYPE_TABLE(BYTES)
+#undef BYTES
 };
 
 bool kilni_is_dtype(int dtype)
@@ -27,7 +32,7 @@ const char *kiln_dtype_name(enum kiln_dtype dtype)
 
 size_t kiln_dtype_size_bytes(enum kiln_dtype dtype)
 {
-	return kilni_is_dtype(dtype) ? rows[dtype].bytes : 0;
+	return kilni_is_dtype(dtype) ? kilni_dtype_bytes[dtype] : 0;
 }
 
 enum kiln_dtype_class kiln_dtype_class(enum kiln_dtype dtype)

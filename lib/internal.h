@@ -280,9 +280,12 @@ struct kiln_tensor {
 	int64_t stride[KILN_RANK_MAX]; /* bytes */
 };
 
+/* Bytes of an element of each dtype; every op asks. */
+extern const uint8_t kilni_dtype_bytes[KILN_DTYPE_COUNT];
+
 static inline int64_t kilni_size(const struct kiln_tensor *t)
 {
-	return (int64_t)kiln_dtype_size_bytes((enum kiln_dtype)t->dtype);
+	return kilni_dtype_bytes[t->dtype];
 }
 
 static inline enum kiln_dtype kilni_dtype(const struct kiln_tensor *t)

@@ -76,15 +76,16 @@ static enum kiln_status check_arguments(struct kiln_stream *const *out,
 	return kilni_fail(KILN_ERR_INVALID, 0, "%s: out is NULL", fn);
 }
 
-enum kiln_status kiln_stream_create(struct kiln_stream **out,
-				    struct kiln_device *device)
+static enum kiln_status create(struct kiln_stream **out,
+			       struct kiln_device *device, int priority,
+			       const char *fn)
 {
 	struct kilni_stream *slot;
 	struct kiln_stream *handle;
 	enum kiln_status status;
 
-	KILNI_TRY(check_arguments(out, device, __func__));
-	KILNI_TRY(kilni_stream_acquire(device->sched, &slot));
+	KILNI_TRY(check_arguments(out, device, fn));
+	KILNI_TRY(kilni_stream_acquire(device->sched, priority, &slot));
 	status = slot_handle(device, slot, &handle);
 	if (status == KILN_OK) {
 		take_reference(handle);
@@ -93,6 +94,31 @@ enum kiln_status kiln_stream_create(struct kiln_stream **out,
 	/* The handle holds the slot now, or nobody does. */
 	kilni_stream_return(slot);
 	return status;
+}
+
+enum kiln_status kiln_stream_create(struct kiln_stream **out,
+				    struct kiln_device *device)
+{
+	return create(out, device, KILN_PRIORITY_NORMAL, __func__);
+}
+
+enum kiln_status kiln_stream_create_with_priority(struct kiln_stream **out,
+						  struct kiln_device *device,
+						  enum kiln_priority priority)
+{
+	int value = (int)priority;
+
+	if (value < KILN_PRIORITY_LOW || value > KILN_PRIORITY_HIGH)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "%s: priority %d is outside %d..%d",
+				  __func__, value, KILN_PRIORITY_LOW,
+				  KILN_PRIORITY_HIGH);
+	return create(out, device, value, __func__);
+}
+
+enum kiln_priority kiln_stream_priority(const struct kiln_stream *stream)
+{
+	return (enum kiln_priority)kilni_stream_priority(stream->slot);
 }
 
 enum kiln_status kiln_stream_current(struct kiln_stream **out,

@@ -103,7 +103,9 @@ enum kiln_status kilni_thread_find(struct kiln_device *device,
 	KILNI_TRY(find_entry(device->id));
 	thread = kilni_thread_recent;
 	if (!thread->own)
-		KILNI_TRY(kilni_stream_acquire(device->sched, &thread->own));
+		KILNI_TRY(kilni_stream_acquire(device->sched,
+					       KILN_PRIORITY_NORMAL,
+					       &thread->own));
 	kilni_thread_set(thread, thread->current);
 	*out = thread;
 	return KILN_OK;

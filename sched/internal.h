@@ -47,6 +47,7 @@ struct kilni_stream {
 	void *owner;
 	int holders;                 /* atomic: who keeps the slot */
 	bool taken;
+	int priority;
 	bool moves;                  /* is a companion; see move.c */
 	struct kilni_stream *companion; /* atomic: NULL until needed */
 

@@ -127,7 +127,7 @@ static enum kiln_status find_companion(struct kilni_sched *sched,
 	pthread_mutex_lock(&sched->mover.lock);
 	*out = *place;
 	if (!*out)
-		status = kilni_stream_acquire(sched, out);
+		status = kilni_stream_acquire(sched, KILN_PRIORITY_NORMAL, out);
 	if (status == KILN_OK) {
 		(*out)->moves = true;
 		__atomic_store_n(place, *out, __ATOMIC_RELEASE);

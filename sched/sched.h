@@ -38,9 +38,10 @@ struct kilni_pools *kilni_sched_pools(struct kilni_sched *sched);
 
 /* ---- streams ---- */
 
-/* Takes a slot. KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY, driver errors. */
-enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
+/* Takes a slot of that enum kiln_priority. KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY, driver errors. */
+enum kiln_status kilni_stream_acquire(struct kilni_sched *sched, int priority,
 				      struct kilni_stream **out);
+int kilni_stream_priority(const struct kilni_stream *stream);
 
 /* One more holder of a slot that is held. */
 void kilni_stream_hold(struct kilni_stream *stream);

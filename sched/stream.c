@@ -5,12 +5,13 @@
 
 /* ---- life of a slot ---- */
 
-static enum kiln_status create_stream(struct kilni_sched *sched,
+static enum kiln_status create_stream(struct kilni_sched *sched, int priority,
 				      struct kilni_stream **out)
 {
 	struct kilni_stream *stream = calloc(1, sizeof(*stream));
 	struct kilni_queue_client client = {
 		.context = stream,
+		.priority = priority,
 		.suspect = &sched->suspect,
 		.check = kilni_failure_check,
 		.failed = kilni_failure_of_entry,
@@ -22,6 +23,7 @@ static enum kiln_status create_stream(struct kilni_sched *sched,
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a stream");
 	stream->sched = sched;
+	stream->priority = priority;
 	status = kilni_ring_init(stream);
 	if (status == KILN_OK)
 		status = sched->hw->driver->queue->create(sched->hw, &client,
@@ -69,17 +71,18 @@ static bool is_settled(struct kilni_stream *stream)
 }
 
 /*
- * A free slot with nothing queued. Where an error was not told yet it can
+ * A free slot of the priority with nothing queued. Where an error was not told yet it can
  * still be met through a tensor; such a slot is taken last.
  */
-static struct kilni_stream *find_free(struct kilni_sched *sched)
+static struct kilni_stream *find_free(struct kilni_sched *sched, int priority)
 {
 	struct kilni_stream *last = NULL;
 
 	for (unsigned i = 0; i < sched->streams; i++) {
 		struct kilni_stream *stream = sched->stream[i];
 
-		if (stream->taken || !kilni_stream_idle(stream))
+		if (stream->taken || stream->priority != priority ||
+		    !kilni_stream_idle(stream))
 			continue;
 		if (is_settled(stream))
 			return stream;
@@ -88,21 +91,21 @@ static struct kilni_stream *find_free(struct kilni_sched *sched)
 	return sched->streams == STREAMS_MAX ? last : NULL;
 }
 
-static enum kiln_status new_slot(struct kilni_sched *sched,
+static enum kiln_status new_slot(struct kilni_sched *sched, int priority,
 				 struct kilni_stream **out)
 {
 	if (sched->streams == STREAMS_MAX)
 		return kilni_fail(KILN_ERR_LIMIT, 0,
 				  "the device has %d streams already",
 				  STREAMS_MAX);
-	KILNI_TRY(create_stream(sched, out));
+	KILNI_TRY(create_stream(sched, priority, out));
 	sched->stream[sched->streams] = *out;
 	__atomic_store_n(&sched->streams, sched->streams + 1,
 			 __ATOMIC_RELEASE);
 	return KILN_OK;
 }
 
-enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
+enum kiln_status kilni_stream_acquire(struct kilni_sched *sched, int priority,
 				      struct kilni_stream **out)
 {
 	enum kiln_status status = KILN_OK;
@@ -110,9 +113,9 @@ enum kiln_status kilni_stream_acquire(struct kilni_sched *sched,
 
 	KILNI_TRY(kilni_sched_alive(sched));
 	pthread_mutex_lock(&sched->slots);
-	stream = find_free(sched);
+	stream = find_free(sched, priority);
 	if (!stream)
-		status = new_slot(sched, &stream);
+		status = new_slot(sched, priority, &stream);
 	if (status == KILN_OK) {
 		forget_error(stream);
 		stream->taken = true;
@@ -139,6 +142,11 @@ void kilni_stream_return(struct kilni_stream *stream)
 	pthread_mutex_lock(&sched->slots);
 	stream->taken = false;
 	pthread_mutex_unlock(&sched->slots);
+}
+
+int kilni_stream_priority(const struct kilni_stream *stream)
+{
+	return stream->priority;
 }
 
 void **kilni_stream_owner(struct kilni_stream *stream)

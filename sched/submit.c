@@ -150,6 +150,41 @@ static enum kiln_status check_stream(struct kilni_stream *stream)
 	return kilni_failure_refuse(stream);
 }
 
+/* An earlier operand in the same storage, else i. */
+static unsigned same_track(const struct kilni_job *job, unsigned i)
+{
+	unsigned first = 0;
+
+	while (job->track[first] != job->track[i])
+		first++;
+	return first;
+}
+
+/* How all operands in the storage of operand i use it. */
+static uint32_t whole_access(const struct kilni_job *job, unsigned i)
+{
+	uint32_t access = job->entry.operand[i].access;
+
+	for (unsigned k = i + 1; k < job->entry.operands; k++)
+		if (job->track[k] == job->track[i])
+			access |= job->entry.operand[k].access;
+	return access;
+}
+
+/* Who wrote operand i, and whether its storage has to be waited for. */
+static void look_at(const struct kilni_stream *stream, struct kilni_job *job,
+		    unsigned i, bool *waits)
+{
+	struct kilni_operand *o = &job->entry.operand[i];
+	struct kilni_track *track = job->track[i];
+
+	kilni_spin_lock(&track->lock);
+	o->writer = track->writer.stream;
+	o->writer_seq = track->writer.seq;
+	*waits |= must_wait(stream, track, whole_access(job, i));
+	kilni_spin_unlock(&track->lock);
+}
+
 /*
  * Copies who wrote the operands into the entry and tells whether any has to be
  * waited for. Refuses operands that have failed.
@@ -157,25 +192,29 @@ static enum kiln_status check_stream(struct kilni_stream *stream)
 static enum kiln_status inspect(struct kilni_stream *stream,
 				struct kilni_job *job, bool *waits)
 {
+	const int *suspect = &stream->sched->suspect;
 	struct kilni_entry *entry = &job->entry;
 
 	*waits = false;
 	for (unsigned i = 0; i < entry->operands; i++) {
 		struct kilni_operand *o = &entry->operand[i];
-		struct kilni_track *track = job->track[i];
+		unsigned first = same_track(job, i);
 		struct kilni_use writer;
 		struct cause cause;
 
-		o->writer = NULL;
-		if (!is_busy(track))
+		o->writer = entry->operand[first].writer;
+		o->writer_seq = entry->operand[first].writer_seq;
+		if (first == i) {
+			o->writer = NULL;
+			if (is_busy(job->track[i]))
+				look_at(stream, job, i, waits);
+		}
+		if (!o->writer || !(o->access & KILNI_READ) ||
+		    KILNI_LIKELY(!__atomic_load_n(suspect, __ATOMIC_ACQUIRE)))
 			continue;
-		kilni_spin_lock(&track->lock);
-		writer = track->writer;
-		*waits |= must_wait(stream, track, o->access);
-		kilni_spin_unlock(&track->lock);
-		o->writer = writer.stream;
-		o->writer_seq = writer.seq;
-		if ((o->access & KILNI_READ) && kilni_failure_find(&writer, &cause))
+		writer = (struct kilni_use){ (void *)(uintptr_t)o->writer,
+					     o->writer_seq };
+		if (kilni_failure_find(&writer, &cause))
 			return kilni_fail(KILN_ERR_DEPENDENCY, 0,
 					  "kiln_%s: an operand depends on an "
 					  "operation that failed",
@@ -218,12 +257,14 @@ static enum kiln_status note_uses(struct kilni_stream *stream,
 {
 	for (unsigned i = 0; i < job->entry.operands; i++) {
 		struct kilni_track *track = job->track[i];
+		uint32_t access = whole_access(job, i);
 		enum kiln_status status;
 
+		if (same_track(job, i) != i)
+			continue;
 		kilni_spin_lock(&track->lock);
-		status = note_use(track, stream, seq,
-				  job->entry.operand[i].access);
-		if (job->entry.operand[i].access & KILNI_WRITE)
+		status = note_use(track, stream, seq, access);
+		if (access & KILNI_WRITE)
 			__atomic_store_n(&track->op, job->entry.op,
 					 __ATOMIC_RELAXED);
 		kilni_spin_unlock(&track->lock);
@@ -312,12 +353,12 @@ static void commit_nothing(struct kilni_stream *stream,
 }
 
 static enum kiln_status append(struct kilni_stream *stream,
-			       struct kilni_job *job)
+			       struct kilni_job *job, bool waits)
 {
 	struct kilni_entry *entry;
 	enum kiln_status status;
 
-	for (unsigned i = 0; i < job->entry.operands; i++)
+	for (unsigned i = 0; waits && i < job->entry.operands; i++)
 		KILNI_TRY(kilni_track_order(job->track[i], stream,
 					    job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
@@ -357,7 +398,7 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 		if (status != KILN_ERR_UNSUPPORTED)
 			return status;
 	}
-	return append(stream, job);
+	return append(stream, job, waits);
 }
 
 enum kiln_status kilni_submit(struct kilni_stream *stream,

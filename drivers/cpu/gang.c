@@ -82,16 +82,47 @@ void kilni_gang_ready(struct kilni_cpu_queue *queue,
 	pthread_mutex_lock(&gang->lock);
 	mine = __atomic_load_n(&queue->state, __ATOMIC_SEQ_CST) == (int)from;
 	if (mine) {
+		struct kilni_ready *ready = &gang->ready[queue->priority];
+
 		__atomic_store_n(&queue->state, KILNI_QUEUE_READY,
 				 __ATOMIC_SEQ_CST);
 		queue->next_ready = NULL;
-		*gang->ready_tail = queue;
-		gang->ready_tail = &queue->next_ready;
+		*ready->last = queue;
+		ready->last = &queue->next_ready;
+		__atomic_fetch_add(&gang->ready_of[queue->priority], 1,
+				   __ATOMIC_SEQ_CST);
 		__atomic_fetch_add(&gang->ready_count, 1, __ATOMIC_SEQ_CST);
 	}
 	pthread_mutex_unlock(&gang->lock);
 	if (mine)
 		kilni_gang_wake(gang, 1);
+}
+
+bool kilni_gang_prefers(struct kilni_gang *gang, unsigned priority)
+{
+	while (++priority < KILNI_PRIORITIES)
+		if (__atomic_load_n(&gang->ready_of[priority],
+				    __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* The first queue of the highest priority; the lock is held. */
+static struct kilni_cpu_queue *take_first(struct kilni_gang *gang)
+{
+	for (unsigned i = KILNI_PRIORITIES; i-- > 0;) {
+		struct kilni_ready *ready = &gang->ready[i];
+		struct kilni_cpu_queue *queue = ready->first;
+
+		if (!queue)
+			continue;
+		ready->first = queue->next_ready;
+		if (!ready->first)
+			ready->last = &ready->first;
+		__atomic_fetch_sub(&gang->ready_of[i], 1, __ATOMIC_SEQ_CST);
+		return queue;
+	}
+	return NULL;
 }
 
 /*
@@ -105,11 +136,8 @@ static struct kilni_cpu_queue *take_ready(struct kilni_gang *gang)
 	if (!__atomic_load_n(&gang->ready_count, __ATOMIC_SEQ_CST))
 		return NULL;
 	pthread_mutex_lock(&gang->lock);
-	queue = gang->ready;
+	queue = take_first(gang);
 	if (queue) {
-		gang->ready = queue->next_ready;
-		if (!gang->ready)
-			gang->ready_tail = &gang->ready;
 		__atomic_fetch_sub(&gang->ready_count, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&queue->state, KILNI_QUEUE_LED,
 				 __ATOMIC_SEQ_CST);
@@ -226,7 +254,8 @@ static struct kilni_gang *gang_alloc(unsigned width)
 	}
 	memset(gang->worker, 0, bytes);
 	pthread_mutex_init(&gang->lock, NULL);
-	gang->ready_tail = &gang->ready;
+	for (unsigned i = 0; i < KILNI_PRIORITIES; i++)
+		gang->ready[i].last = &gang->ready[i].first;
 	gang->width = width;
 	return gang;
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <kiln/stream.h>
+
 #include "drivers/cpu/place.h"
 #include "drivers/driver.h"
 #include "kernels/cpu/cpu.h"
@@ -57,13 +59,18 @@ struct kilni_worker {
 	pthread_t thread;
 };
 
+#define KILNI_PRIORITIES (KILN_PRIORITY_HIGH - KILN_PRIORITY_LOW + 1)
+
 struct kilni_gang {
 	unsigned width;
 	uint64_t spin_ns;
 	const struct kilni_cpu_kernels *kernels;
 	pthread_mutex_t lock;   /* of the list of ready queues */
-	struct kilni_cpu_queue *ready, **ready_tail;
+	struct kilni_ready {    /* a list for each priority, lowest first */
+		struct kilni_cpu_queue *first, **last;
+	} ready[KILNI_PRIORITIES];
 	_Alignas(KILNI_LINE) unsigned ready_count; /* atomic, as what follows */
+	unsigned ready_of[KILNI_PRIORITIES];
 	unsigned open_loops;
 	unsigned spinning;
 	unsigned sleeping;
@@ -87,6 +94,9 @@ void kilni_gang_destroy(struct kilni_gang *gang);
  */
 void kilni_gang_ready(struct kilni_cpu_queue *queue,
 		      enum kilni_queue_state from);
+
+/* Whether a queue is ready that goes before those of this priority. */
+bool kilni_gang_prefers(struct kilni_gang *gang, unsigned priority);
 
 /* Wakes sleepers so that, with those who spin, n will look for work. */
 void kilni_gang_wake(struct kilni_gang *gang, unsigned n);
@@ -114,6 +124,7 @@ struct kilni_cpu_queue {
 	struct kilni_queue base;
 	struct kilni_gang *gang;
 	struct kilni_queue_client client;
+	unsigned priority;     /* from 0 */
 	int state;             /* atomic: enum kilni_queue_state */
 	int closing;           /* atomic: destroy() waits for the leader */
 	struct kilni_cpu_queue *next_ready;

@@ -155,8 +155,9 @@ bool kilni_queue_lead(struct kilni_cpu_queue *queue,
 			return false;
 		complete(queue, ran);
 		turn += ran;
-		if (turn < TURN_ENTRIES ||
-		    !__atomic_load_n(&gang->ready_count, __ATOMIC_SEQ_CST))
+		if (!kilni_gang_prefers(gang, queue->priority) &&
+		    (turn < TURN_ENTRIES ||
+		     !__atomic_load_n(&gang->ready_count, __ATOMIC_SEQ_CST)))
 			continue;
 		kilni_gang_ready(queue, KILNI_QUEUE_LED);
 		return false;
@@ -181,6 +182,7 @@ static enum kiln_status queue_create(struct kilni_hw *hw,
 	queue->base.hw = hw;
 	queue->gang = ((struct kilni_cpu_hw *)(void *)hw)->gang;
 	queue->client = *client;
+	queue->priority = (unsigned)(client->priority - KILN_PRIORITY_LOW);
 	queue->chunk = first;
 	queue->notice_at = UINT64_MAX;
 	pthread_mutex_init(&queue->lock, NULL);

@@ -114,6 +114,10 @@ struct cu_page_access {
 	  (cu_address to, cu_address from, size_t bytes, cu_stream stream))    \
 	X(stream_create, "cuStreamCreate", false,                              \
 	  (cu_stream * stream, unsigned flags))                                \
+	X(stream_create_priority, "cuStreamCreateWithPriority", true,          \
+	  (cu_stream * stream, unsigned flags, int priority))                  \
+	X(stream_priorities, "cuCtxGetStreamPriorityRange", true,              \
+	  (int *least, int *greatest))                                         \
 	X(stream_destroy, "cuStreamDestroy_v2", false, (cu_stream stream))     \
 	X(stream_sync, "cuStreamSynchronize", false, (cu_stream stream))       \
 	X(stream_wait, "cuStreamWaitEvent", false,                             \

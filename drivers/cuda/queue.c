@@ -742,14 +742,27 @@ static int get_pinned(struct kilni_cuda_queue *queue)
 	return result;
 }
 
+/* CUDA counts downwards: the greatest priority is the least number. */
+static int create_stream(struct kilni_cuda_queue *queue)
+{
+	int least = 0, greatest = 0, priority = queue->client.priority;
+
+	if (priority && kilni_cuda.stream_create_priority &&
+	    kilni_cuda.stream_priorities &&
+	    kilni_cuda.stream_priorities(&least, &greatest) == CU_OK)
+		return kilni_cuda.stream_create_priority(
+			&queue->stream, CU_STREAM_NON_BLOCKING,
+			priority > 0 ? greatest : least);
+	return kilni_cuda.stream_create(&queue->stream, CU_STREAM_NON_BLOCKING);
+}
+
 static int fill_queue(struct kilni_cuda_queue *queue)
 {
 	int result = get_pinned(queue);
 	struct kilni_cuda_mark *mark;
 
 	if (result == CU_OK)
-		result = kilni_cuda.stream_create(&queue->stream,
-						  CU_STREAM_NON_BLOCKING);
+		result = create_stream(queue);
 	for (int i = 0; i < FIRST_MARKS && result == CU_OK; i++) {
 		mark = new_mark();
 		if (!mark)

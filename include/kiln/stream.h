@@ -29,6 +29,35 @@ struct kiln_stream;
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_stream_create(struct kiln_stream **out, struct kiln_device *device);
 
+/* Which stream's work a device prefers where it has a choice. */
+enum kiln_priority {
+	KILN_PRIORITY_LOW = -1,
+	KILN_PRIORITY_NORMAL = 0, /* of all other streams */
+	KILN_PRIORITY_HIGH = 1
+};
+
+/**
+ * kiln_stream_create_with_priority - a new stream whose work goes first, or last
+ * @out: NULL or a live reference on entry
+ *
+ * A preference among work that is ready, and no guarantee: it orders nothing
+ * that tensors and events do not, and stops nothing that runs. The CPU's
+ * workers take streams of a higher priority first, and leave those of a lower
+ * one after the operation that they are at; so a stream may wait for as long
+ * as higher ones have work. CUDA is asked for a stream of that priority, where
+ * it has several. Vulkan, and the null device, do as if there were one.
+ *
+ * Statuses as kiln_stream_create; KILN_ERR_INVALID: no such priority.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_create_with_priority(struct kiln_stream **out,
+				 struct kiln_device *device,
+				 enum kiln_priority priority);
+
+/** kiln_stream_priority - the priority that the stream was made with */
+KILN_API enum kiln_priority
+kiln_stream_priority(const struct kiln_stream *stream);
+
 /** kiln_stream_retain - one more reference; returns its argument. Not NULL. */
 KILN_API struct kiln_stream *kiln_stream_retain(struct kiln_stream *stream);
 

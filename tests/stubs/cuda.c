@@ -453,6 +453,21 @@ CALL(cuStreamCreate, struct stub_stream **out, unsigned flags)
 	return 0;
 }
 
+CALL(cuStreamCreateWithPriority, struct stub_stream **out, unsigned flags,
+     int priority)
+{
+	/* As the range below; the real one takes what is outside too. */
+	return priority < -2 || priority > 0 ? 1 : cuStreamCreate(out, flags);
+}
+
+CALL(cuCtxGetStreamPriorityRange, int *least, int *greatest)
+{
+	ENTER_CONTEXT();
+	*least = 0;
+	*greatest = -2;
+	return 0;
+}
+
 static void drain(struct stub_stream *stream)
 {
 	pthread_mutex_lock(&lock);
