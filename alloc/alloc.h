@@ -170,6 +170,9 @@ void kilni_pools_publish_start(struct kilni_pools *pools);
 /* Publishes the present state if it is time; where work has been waited for. */
 void kilni_pools_publish(struct kilni_pools *pools);
 
+/* Writes what the pools hold into the process's trace. */
+void kilni_pools_trace(struct kilni_pools *pools);
+
 /* Whether memory is filled: then an owner of new memory does it too. */
 bool kilni_pools_fill(const struct kilni_pools *pools);
 

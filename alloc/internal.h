@@ -6,6 +6,7 @@
 
 #include "alloc/alloc.h"
 #include "base/base.h"
+#include "base/trace.h"
 
 /*
  * A page is a run of blocks in order of address; a block is live, kept in a
@@ -279,6 +280,7 @@ struct kilni_pools {
 	unsigned returned_next;
 	uint64_t driver_calls;
 	struct kiln_memory_calls calls; /* the same by kind */
+	uint32_t number;           /* the device's in a trace */
 	uint64_t zero_allocations;
 	unsigned waiting;          /* requests that let go of the lock */
 	struct kilni_publication *publication; /* NULL: not published */
@@ -631,6 +633,16 @@ void kilni_watch_settle(struct kilni_pools *pools, bool all);
 void kilni_watch_count(struct kilni_pools *pools);
 /* The same; KILN_ERR_INTERNAL once a difference has been found. */
 enum kiln_status kilni_watch_walk(struct kilni_pools *pools);
+
+/* ---- trace.c ---- */
+
+/*
+ * A call of the driver, and what is reserved after it; begin_ns is what
+ * kilni_trace_begin() gave before. With the lock.
+ */
+void kilni_pools_trace_call(const struct kilni_pools *pools,
+			    enum kilni_trace_call call, uint64_t bytes,
+			    uint64_t begin_ns, enum kiln_status status);
 
 /* ---- report.c ---- */
 

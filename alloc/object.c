@@ -28,13 +28,19 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 {
 	struct kilni_object *object = calloc(1, sizeof(*object));
 	enum kiln_status status;
+	uint64_t begin_ns;
 
 	if (!object)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "pools: no memory for an object's record");
 	pools->driver_calls++;
 	pools->calls.map_create++;
+	begin_ns = kilni_trace_begin();
 	status = memory(pools)->map_create(pools->hw, bytes, &object->memory);
+	if (status == KILN_OK)
+		pools->reserved_bytes += bytes;
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_CREATE, bytes,
+			       begin_ns, status);
 	if (status != KILN_OK) {
 		free(object);
 		return status;
@@ -44,7 +50,6 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 	object->last.uses = object->last.near;
 	object->last.capacity = KILNI_USES_INLINE;
 	object->last.behind = &object->last;
-	pools->reserved_bytes += bytes;
 	pools->peak_reserved = kilni_max_u64(pools->peak_reserved,
 					     pools->reserved_bytes);
 	*out = object;
@@ -54,10 +59,14 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 void kilni_object_destroy(struct kilni_pools *pools,
 			  struct kilni_object *object)
 {
+	uint64_t begin_ns = kilni_trace_begin();
+
 	pools->driver_calls++;
 	pools->calls.map_destroy++;
 	pools->reserved_bytes -= object->bytes;
 	memory(pools)->map_destroy(pools->hw, object->memory, object->bytes);
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_DESTROY,
+			       object->bytes, begin_ns, KILN_OK);
 	kilni_object_forget(object);
 }
 
@@ -182,13 +191,17 @@ enum kiln_status kilni_object_attach(struct kilni_pools *pools,
 	struct kilni_block *block;
 	struct spares spares;
 	enum kiln_status status;
+	uint64_t begin_ns;
 
 	if (!spares_get(pools, &spares, 0))
 		return KILN_ERR_NO_MEMORY;
 	pools->driver_calls++;
 	pools->calls.map_attach++;
+	begin_ns = kilni_trace_begin();
 	status = memory(pools)->map_attach(pools->hw, address, object->bytes,
 					   object->memory);
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_ATTACH,
+			       object->bytes, begin_ns, status);
 	if (status != KILN_OK) {
 		spares_drop(pools, &spares);
 		return status;
@@ -236,13 +249,17 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 	struct kilni_mapped *range = &pools->range;
 	struct spares spares;
 	enum kiln_status status;
+	uint64_t begin_ns;
 
 	if (!spares_get(pools, &spares, block->count))
 		return KILN_ERR_NO_MEMORY;
 	pools->driver_calls++;
 	pools->calls.map_detach++;
+	begin_ns = kilni_trace_begin();
 	status = memory(pools)->map_detach(pools->hw, object->address,
 					   object->bytes, object->memory);
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_DETACH,
+			       object->bytes, begin_ns, status);
 	if (status != KILN_OK) {
 		spares_drop(pools, &spares);
 		return status;

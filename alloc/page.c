@@ -101,12 +101,16 @@ static void leave_pool(struct kilni_page_record *page)
 
 static void free_page(struct kilni_pools *pools, struct kilni_page_record *page)
 {
+	uint64_t begin_ns = kilni_trace_begin();
+
 	pools->reserved_bytes -= page->page.bytes;
 	pools->driver_calls++;
 	pools->calls.page_free++;
 	if (KILNI_POISON && pools->limits.host_visible)
 		kilni_unpoison(page->page.address, page->page.bytes);
 	pools->hw->driver->memory->page_free(pools->hw, &page->page);
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_PAGE_FREE,
+			       page->page.bytes, begin_ns, KILN_OK);
 }
 
 static void drop_page(struct kilni_pools *pools, struct kilni_page_record *page)
@@ -357,6 +361,7 @@ static bool lies_in_range(const struct kilni_pools *pools,
 static bool ask_driver(struct kilni_pools *pools, struct kilni_request *request,
 		       struct kilni_page_record *page, uint64_t bytes)
 {
+	uint64_t begin_ns = kilni_trace_begin();
 	struct kilni_error_record before;
 	enum kiln_status status;
 
@@ -365,6 +370,10 @@ static bool ask_driver(struct kilni_pools *pools, struct kilni_request *request,
 	pools->calls.page_alloc++;
 	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
 						       &page->page);
+	if (status == KILN_OK)
+		pools->reserved_bytes += page->page.bytes;
+	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_PAGE_ALLOC, bytes,
+			       begin_ns, status);
 	if (status != KILN_OK) {
 		refuse(request, status);
 		/* A smaller page may do; if not, the report tells it. */
@@ -372,7 +381,6 @@ static bool ask_driver(struct kilni_pools *pools, struct kilni_request *request,
 			kilni_error_restore(&before);
 		return false;
 	}
-	pools->reserved_bytes += page->page.bytes;
 	pools->peak_reserved = kilni_max_u64(pools->peak_reserved,
 					     pools->reserved_bytes);
 	regret(pools, bytes);

@@ -187,6 +187,7 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	memset(pools, 0, sizeof(*pools));
 	pthread_mutex_init(&pools->lock, NULL);
 	pools->hw = hw;
+	pools->number = kilni_trace_name("%s:%u", hw->driver->name, hw->index);
 	pools->streams = streams;
 	pools->random = 2463534242u;
 	pools->next_tick = KILNI_TICK;

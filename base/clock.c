@@ -7,7 +7,7 @@
 struct kilni_clock kilni_clock_of(unsigned bits, double tick_ns)
 {
 	const double one = 4294967296.0;
-	struct kilni_clock clock = { bits, 0 };
+	struct kilni_clock clock = { bits, false, 0 };
 
 	if (tick_ns > 0 && tick_ns <= TICK_MOST_NS)
 		clock.period = (uint64_t)(tick_ns * one + 0.5);

@@ -12,12 +12,12 @@
  */
 struct kilni_clock {
 	unsigned bits;
+	bool host;             /* it is the clock of kilni_now_ns() */
 	uint64_t period;
 };
 
-/* The clock of the host, as kilni_now_ns() reads it. */
 #define KILNI_CLOCK_HOST                                                       \
-	((struct kilni_clock){ 64, UINT64_C(1) << 32 })
+	((struct kilni_clock){ 64, true, UINT64_C(1) << 32 })
 
 /* The clock with ticks of that many ns; one without bits where it is none. */
 struct kilni_clock kilni_clock_of(unsigned bits, double tick_ns);

@@ -309,6 +309,7 @@ struct kilni_hw {
 /* Every queue begins so. */
 struct kilni_queue {
 	struct kilni_hw *hw;
+	uint32_t number;       /* its stream's in a trace, set by that */
 };
 
 /* Registered drivers in order of preference for "auto", NULL at the end. */
@@ -364,7 +365,7 @@ struct kilni_entry {
 	uint16_t op;           /* enum kilni_op, for messages */
 	uint16_t params_bytes;
 	uint64_t seq;          /* 1, 2, 3, ... on its stream */
-	uint64_t user;         /* travels with the entry */
+	uint64_t user;         /* a kernel's number among its stream's work */
 	struct kilni_operand operand[KILNI_OPERANDS_MAX];
 	union {
 		uint64_t raw[KILNI_PARAMS_BYTES / 8];
@@ -416,6 +417,13 @@ void kilni_stamp_set(struct kilni_stamp *stamp, uint64_t ticks);
 void kilni_stamp_miss(struct kilni_stamp *stamp);
 /* The same for a driver whose clock is the host's; a fault site. */
 void kilni_stamp_now(struct kilni_stamp *stamp);
+
+/* ---- traces ---- */
+
+/* Writes a kernel's record where the process is traced; see base/trace.h. */
+void kilni_trace_launch(const struct kilni_queue *queue,
+			const struct kilni_entry *entry, unsigned flags,
+			uint64_t begin_ns, uint64_t end_ns);
 
 /* ---- gates ---- */
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/trace.h"
 #include "lib/plan.h"
 
 /* ---- registry of open devices ---- */
@@ -26,6 +27,7 @@ static void unlock_registry(void)
 static void start_registry(void)
 {
 	kilni_fork_watch();
+	kilni_trace_fork_watch();
 	/* So that the child of a fork never finds it held. */
 	pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
@@ -178,6 +180,11 @@ static enum kiln_status open_planned(const char *selector,
 	return KILN_OK;
 }
 
+static const char *op_name(unsigned op)
+{
+	return kilni_ops[op].name;
+}
+
 /* Takes the options over where it succeeds. */
 static enum kiln_status open_selected(const char *selector,
 				      struct kilni_option_set *options,
@@ -189,6 +196,7 @@ static enum kiln_status open_selected(const char *selector,
 
 	KILNI_TRY(kilni_options_check());
 	KILNI_TRY(kilni_fault_from_environment());
+	kilni_trace_start(op_name, KILNI_OP_COUNT);
 	if (!selector)
 		selector = kilni_option_text(KILNI_OPT_DEVICE);
 	if (!selector)

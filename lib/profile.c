@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/trace.h"
 #include "base/wake.h"
 
 /*
@@ -18,7 +19,8 @@ struct kiln_duration {
 	struct kilni_moment opened, closed;
 	struct kilni_clock clock;
 	struct kiln_stream *stream;
-	char name[40];
+	char name[KILNI_TRACE_NAME];
+	uint32_t number;             /* of the stream, in a trace */
 	int owners;                  /* atomic: the references, the stamps */
 	int lock;                    /* of settling */
 	int state;                   /* atomic: enum kiln_duration_state */
@@ -60,11 +62,60 @@ static void on_begin(struct kilni_stamp *stamp)
 			    offsetof(struct kiln_duration, begin)));
 }
 
+static int stamp_state(const struct kilni_stamp *stamp)
+{
+	return __atomic_load_n(&stamp->state, __ATOMIC_ACQUIRE);
+}
+
+/* Without a clock of its own a device's windows are by the host's. */
+static bool has_clock(const struct kiln_duration *d)
+{
+	return d->clock.bits != 0;
+}
+
+static bool time_between(const struct kiln_duration *d, uint64_t *ns)
+{
+	const struct kilni_clock host = KILNI_CLOCK_HOST;
+
+	return kilni_clock_between(has_clock(d) ? &d->clock : &host,
+				   d->begin.ticks, d->end.ticks, ns);
+}
+
+static void write_window(const struct kiln_duration *d, uint64_t end_ns,
+			 uint64_t ns)
+{
+	struct kilni_trace_record record = {
+		.flags = has_clock(d) ? KILNI_TRACE_DEVICE_CLOCK : 0,
+		.stream = d->number,
+		.begin_ns = end_ns - ns,
+		.end_ns = end_ns,
+	};
+
+	memcpy(record.of.name, d->name, sizeof(record.of.name));
+	kilni_trace_write(KILNI_TRACE_WINDOW, &record);
+}
+
+/* Another clock than the host's tells how long it was, but not when. */
+static void trace_window(const struct kiln_duration *d)
+{
+	uint64_t ns;
+
+	if (stamp_state(&d->begin) != KILNI_STAMP_GOOD ||
+	    stamp_state(&d->end) != KILNI_STAMP_GOOD || !time_between(d, &ns))
+		return;
+	write_window(d, d->clock.host || !has_clock(d) ? d->end.ticks
+						       : kilni_now_ns(), ns);
+}
+
 static void on_end(struct kilni_stamp *stamp)
 {
+	struct kiln_duration *d =
+		(void *)((char *)stamp - offsetof(struct kiln_duration, end));
+
+	if (kilni_is_traced())
+		trace_window(d);
 	kilni_wake_all();
-	drop_owner((void *)((char *)stamp -
-			    offsetof(struct kiln_duration, end)));
+	drop_owner(d);
 }
 
 /* The last reference has gone. */
@@ -92,17 +143,13 @@ static enum kiln_status create(struct kiln_duration **out,
 		free(d);
 		return status;
 	}
+	d->number = kilni_stream_number(d->stream->slot);
 	device->hw->driver->device->clock(device->hw, &d->clock);
 	*out = d;
 	return KILN_OK;
 }
 
 /* ---- the two ends ---- */
-
-static bool has_clock(const struct kiln_duration *d)
-{
-	return d->clock.bits != 0;
-}
 
 /* Wall time behind a sync. */
 static enum kiln_status stamp_by_sync(struct kiln_duration *d,
@@ -180,6 +227,8 @@ static enum kiln_status close_empty(struct kiln_duration *d, bool *empty)
 	*empty = d->closed.work == d->opened.work;
 	if (*empty)
 		d->state = KILN_DURATION_MEASURED;
+	if (*empty && kilni_is_traced())
+		write_window(d, kilni_now_ns(), 0);
 	return KILN_OK;
 }
 
@@ -280,23 +329,15 @@ void kiln_duration_release(struct kiln_duration *duration)
 		destroy(duration);
 }
 
-static int stamp_state(const struct kilni_stamp *stamp)
-{
-	return __atomic_load_n(&stamp->state, __ATOMIC_ACQUIRE);
-}
-
 /* Why there is no measurement; NULL: there is, in d->ns. */
 static const char *measure(struct kiln_duration *d)
 {
-	const struct kilni_clock host = KILNI_CLOCK_HOST;
-
 	if (kilni_stream_failed_between(slot_of(d), &d->opened, &d->closed))
 		return "work inside the window failed";
 	if (stamp_state(&d->begin) != KILNI_STAMP_GOOD ||
 	    stamp_state(&d->end) != KILNI_STAMP_GOOD)
 		return "the device gave no time";
-	if (!kilni_clock_between(has_clock(d) ? &d->clock : &host,
-				 d->begin.ticks, d->end.ticks, &d->ns))
+	if (!time_between(d, &d->ns))
 		return "the device's clock ran backwards";
 	return NULL;
 }

@@ -89,6 +89,7 @@ struct kilni_sched {
 	uint64_t ring_limit;
 	int suspect;                 /* atomic: anything has ever failed */
 	int lost;                    /* atomic */
+	uint64_t sampled_ns;         /* atomic: when a trace last got memory */
 
 	pthread_mutex_t signals;     /* of the list */
 	struct kilni_signal *signal; /* armed and not fired */

@@ -55,6 +55,9 @@ void kilni_stream_return(struct kilni_stream *stream);
 /* A word that belongs to whoever holds the slot, for lib/. */
 void **kilni_stream_owner(struct kilni_stream *stream);
 
+/* The stream's number in a trace. */
+uint32_t kilni_stream_number(const struct kilni_stream *stream);
+
 /* ---- storages ---- */
 
 /*

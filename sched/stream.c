@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/trace.h"
+
 /* ---- life of a slot ---- */
 
 static enum kiln_status create_stream(struct kilni_sched *sched, int priority,
@@ -34,6 +36,9 @@ static enum kiln_status create_stream(struct kilni_sched *sched, int priority,
 		free(stream);
 		return status;
 	}
+	stream->queue->number = kilni_trace_name(
+		"%s:%u stream %u", sched->hw->driver->name, sched->hw->index,
+		sched->streams);
 	pthread_mutex_init(&stream->append, NULL);
 	pthread_mutex_init(&stream->drain, NULL);
 	*out = stream;
@@ -152,6 +157,11 @@ int kilni_stream_priority(const struct kilni_stream *stream)
 void **kilni_stream_owner(struct kilni_stream *stream)
 {
 	return &stream->owner;
+}
+
+uint32_t kilni_stream_number(const struct kilni_stream *stream)
+{
+	return stream->queue->number;
 }
 
 /* ---- one stream ---- */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
+
 /* ---- uses of a track ---- */
 
 /* A track that only ever met finished work needs no lock. */
@@ -393,6 +395,7 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 
 	KILNI_TRY(check_stream(stream));
 	KILNI_TRY(inspect(stream, job, &waits));
+	job->entry.user = stream->work + 1;
 	if (!waits && stream_completed(stream) == stream->tail) {
 		status = try_inline(stream, job);
 		if (status != KILN_ERR_UNSUPPORTED)
@@ -401,8 +404,8 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 	return append(stream, job, waits);
 }
 
-enum kiln_status kilni_submit(struct kilni_stream *stream,
-			      struct kilni_job *job)
+static enum kiln_status submit(struct kilni_stream *stream,
+			       struct kilni_job *job)
 {
 	enum kiln_status status;
 	bool drain;
@@ -415,6 +418,44 @@ enum kiln_status kilni_submit(struct kilni_stream *stream,
 	if (drain && kilni_ring_hand_on(stream) == KILN_ERR_DEVICE_LOST)
 		return kilni_sched_alive(stream->sched);
 	return status;
+}
+
+/* ---- traces ---- */
+
+#define SAMPLE_NS 1000000
+
+/* What the pools hold, now and then. */
+static void sample_memory(struct kilni_sched *sched, uint64_t now)
+{
+	uint64_t last = __atomic_load_n(&sched->sampled_ns, __ATOMIC_RELAXED);
+
+	if (now - last >= SAMPLE_NS &&
+	    __atomic_compare_exchange_n(&sched->sampled_ns, &last, now, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		kilni_pools_trace(sched->pools);
+}
+
+static enum kiln_status submit_traced(struct kilni_stream *stream,
+				      struct kilni_job *job)
+{
+	struct kilni_trace_record record = { .op = job->entry.op };
+
+	job->entry.user = 0;
+	record.stream = stream->queue->number;
+	record.begin_ns = kilni_now_ns();
+	record.status = submit(stream, job);
+	record.end_ns = kilni_now_ns();
+	record.of.serial = job->entry.user;
+	kilni_trace_write(KILNI_TRACE_SUBMIT, &record);
+	sample_memory(stream->sched, record.end_ns);
+	return (enum kiln_status)record.status;
+}
+
+enum kiln_status kilni_submit(struct kilni_stream *stream,
+			      struct kilni_job *job)
+{
+	return kilni_is_traced() ? submit_traced(stream, job)
+				 : submit(stream, job);
 }
 
 enum kiln_status kilni_stream_gate(struct kilni_stream *stream,

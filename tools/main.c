@@ -13,6 +13,7 @@ static const struct tool_command *const commands[] = {
 	&tool_inspect,
 	&tool_replay,
 	&tool_plan,
+	&tool_trace,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

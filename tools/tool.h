@@ -31,7 +31,7 @@ struct tool_command {
 
 extern const struct tool_command tool_info, tool_bench, tool_pool,
 	tool_inspect;
-extern const struct tool_command tool_replay, tool_plan;
+extern const struct tool_command tool_replay, tool_plan, tool_trace;
 
 /* Options that all subcommands share. */
 struct tool_options {

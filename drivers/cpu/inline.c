@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cpu/internal.h"
 
+#include "base/trace.h"
 #include "drivers/cpu/fpenv.h"
 
 /*
@@ -22,6 +23,7 @@ enum kiln_status kilni_run_inline(struct kilni_queue *base,
 				  struct kilni_report *report)
 {
 	struct kilni_cpu_queue *queue = (void *)base;
+	uint64_t begin_ns;
 	kilni_fpenv saved;
 
 	if (entry->kind == KILNI_ENTRY_CLOCK) {
@@ -34,8 +36,13 @@ enum kiln_status kilni_run_inline(struct kilni_queue *base,
 	KILNI_TRY(KILNI_FAULT("launch"));
 	*report = (struct kilni_report){ .position = UINT64_MAX };
 	entry->params.raw[0] = (uintptr_t)report;
+	begin_ns = kilni_trace_begin();
 	saved = kilni_fp_enter();
 	kilni_run_kernel(queue->gang->kernels, entry, &kilni_team_alone);
 	kilni_fp_leave(saved);
+	if (KILNI_UNLIKELY(begin_ns))
+		kilni_trace_launch(base, entry, KILNI_TRACE_DEVICE_CLOCK |
+				   KILNI_TRACE_INLINE, begin_ns,
+				   kilni_now_ns());
 	return KILN_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "base/trace.h"
 #include "drivers/cpu/fpenv.h"
 #include "kernels/registry.h"
 
@@ -262,13 +263,32 @@ static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	}
 }
 
+/* The kernels among the queue's next entries, which have just run. */
+static void trace_entries(const struct kilni_cpu_queue *queue, unsigned entries,
+			  uint64_t begin_ns)
+{
+	struct kilni_chunk *chunk = queue->chunk;
+	unsigned slot = queue->slot, flags = KILNI_TRACE_DEVICE_CLOCK;
+	uint64_t end_ns = kilni_now_ns();
+
+	if (entries > 1)
+		flags |= KILNI_TRACE_MERGED;
+	while (entries--) {
+		const struct kilni_entry *entry = next_entry(&chunk, &slot);
+
+		if (entry->kind == KILNI_ENTRY_KERNEL)
+			kilni_trace_launch(&queue->base, entry, flags, begin_ns,
+					   end_ns);
+	}
+}
+
 unsigned kilni_run_next(struct kilni_cpu_queue *queue,
 			struct kilni_worker *worker, uint64_t upto)
 {
 	struct kilni_chunk *chunk = queue->chunk;
 	unsigned slot = queue->slot, ran = 0;
 	struct kilni_entry *entry = next_entry(&chunk, &slot);
-	uint64_t waiting = upto - queue->done;
+	uint64_t waiting = upto - queue->done, begin_ns = kilni_trace_begin();
 
 	if (entry->kind == KILNI_ENTRY_KERNEL &&
 	    entry->kernel == KILNI_KERNEL_EW && waiting > 1)
@@ -278,6 +298,8 @@ unsigned kilni_run_next(struct kilni_cpu_queue *queue,
 			return 0;
 		ran = 1;
 	}
+	if (KILNI_UNLIKELY(begin_ns))
+		trace_entries(queue, ran, begin_ns);
 	advance(queue, ran);
 	return ran;
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/trace.h"
+
 /*
  * Entries complete in order, on the thread that submits them or lets them go
  * on. Client functions and calls are made without the lock, so that they may
@@ -51,11 +53,23 @@ static uint64_t queue_completed(const struct kilni_queue *queue)
 
 /* ---- entries ---- */
 
+/* It takes no time. */
+static void trace_kernel(const struct kilni_queue *queue,
+			 const struct kilni_entry *entry, unsigned flags)
+{
+	uint64_t now = kilni_trace_begin();
+
+	if (KILNI_UNLIKELY(now))
+		kilni_trace_launch(queue, entry,
+				   KILNI_TRACE_DEVICE_CLOCK | flags, now, now);
+}
+
 static void run_kernel(struct null_queue *queue,
 		       const struct kilni_entry *entry)
 {
 	enum kiln_status status = KILNI_FAULT("launch");
 
+	trace_kernel(&queue->base, entry, 0);
 	if (status != KILN_OK)
 		queue->client.failed(queue->client.context, entry, status,
 				     NULL);
@@ -279,7 +293,6 @@ static enum kiln_status queue_run_inline(struct kilni_queue *queue,
 					 struct kilni_entry *entry,
 					 struct kilni_report *report)
 {
-	(void)queue;
 	if (entry->kind == KILNI_ENTRY_CLOCK) {
 		kilni_stamp_now(entry->params.clock.stamp);
 		return KILN_OK;
@@ -288,6 +301,7 @@ static enum kiln_status queue_run_inline(struct kilni_queue *queue,
 		return KILN_ERR_UNSUPPORTED;
 	KILNI_TRY(KILNI_FAULT("launch"));
 	report->position = UINT64_MAX;
+	trace_kernel(queue, entry, KILNI_TRACE_INLINE);
 	return KILN_OK;
 }
 

@@ -19,6 +19,7 @@
 #include <kiln/status.h>
 #include <kiln/stream.h>
 #include <kiln/tensor.h>
+#include <kiln/trace.h>
 #include <kiln/transfer.h>
 #include <kiln/version.h>
 #include <kiln/view.h>

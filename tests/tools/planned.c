@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program to be planned. Each of its words is done in turn:
+ * A program to be planned or traced. Each of its words is done in turn:
  *   open SELECTOR   opens a device for what follows
  *   keep BYTES      takes memory and keeps it
  *   flash BYTES     takes memory and gives it back
  *   steps N         N times: a little work, then a wait; 0: for ever
+ *   ops N           N small ops, then a wait
+ *   chain N         N ops of 100000 elements in a chain, then a wait
+ *   window NAME     opens a profile window, which close ends
  *   stubborn        ignores the request to end
  *   print TEXT      on standard output
  *   wait            for ever
@@ -53,6 +56,46 @@ static void make_steps(const char *text)
 		make_step();
 }
 
+static void make_ops(unsigned long count, int64_t size)
+{
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+
+	check(kiln_ones(&x, device, KILN_F32, 1, &size));
+	for (unsigned long i = 1; i < count; i++)
+		check(kiln_neg(&x, x));
+	check(kiln_device_sync(device));
+	kiln_tensor_release(x);
+}
+
+/* Windows that are open, the inner ones last. */
+static struct {
+	struct kiln_profile *window;
+	const char *name;
+} open_window[4];
+static int windows;
+
+static void start_window(const char *name)
+{
+	if (windows == 4)
+		exit(7);
+	open_window[windows].name = name;
+	check(kiln_profile_start(&open_window[windows++].window, device));
+}
+
+static void close_window(void)
+{
+	struct kiln_profile_options options = KILN_PROFILE_OPTIONS_INIT;
+	struct kiln_duration *duration = NULL;
+
+	if (!windows)
+		exit(7);
+	options.name = open_window[--windows].name;
+	check(kiln_profile_end(&duration, open_window[windows].window,
+			       &options));
+	check(kiln_duration_wait(duration, -1));
+	kiln_duration_release(duration);
+}
+
 static void take(const char *text, bool keep)
 {
 	struct kiln_buffer *buffer = NULL;
@@ -86,6 +129,12 @@ static bool do_with(const char *word, const char *value)
 		take(value, false);
 	else if (!strcmp(word, "steps"))
 		make_steps(value);
+	else if (!strcmp(word, "ops"))
+		make_ops(strtoul(value, NULL, 10), 250);
+	else if (!strcmp(word, "chain"))
+		make_ops(strtoul(value, NULL, 10), 100000);
+	else if (!strcmp(word, "window"))
+		start_window(value);
 	else if (!strcmp(word, "print"))
 		puts(value), fflush(stdout);
 	else if (!strcmp(word, "status"))
@@ -101,6 +150,8 @@ static void do_alone(const char *word)
 		signal(SIGTERM, SIG_IGN);
 	else if (!strcmp(word, "fork"))
 		go_on_in_child();
+	else if (!strcmp(word, "close"))
+		close_window();
 	else if (!strcmp(word, "die"))
 		raise(SIGKILL);
 	else if (!strcmp(word, "wait"))
