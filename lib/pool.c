@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
-#include <stdlib.h>
+#include "lib/spare.h"
 
 /* ---- report ---- */
 
@@ -84,7 +84,8 @@ static enum kiln_status create(struct kiln_buffer **out,
 			       struct kilni_stream *stream, uint64_t bytes,
 			       bool persistent)
 {
-	struct kiln_buffer *buffer = malloc(sizeof(*buffer));
+	struct kiln_buffer *buffer = kilni_spare_get(KILNI_SPARE_BUFFER,
+						     sizeof(*buffer));
 	enum kiln_status status;
 
 	if (!buffer)
@@ -93,7 +94,7 @@ static enum kiln_status create(struct kiln_buffer **out,
 	status = kilni_pools_alloc(kilni_device_pools(device), stream, bytes,
 				   persistent, &buffer->slice);
 	if (status != KILN_OK) {
-		free(buffer);
+		kilni_spare_put(KILNI_SPARE_BUFFER, buffer);
 		return status;
 	}
 	kilni_plan_memory(device, bytes);
@@ -144,7 +145,7 @@ void kiln_buffer_release(struct kiln_buffer *buffer)
 	kilni_pools_free(kilni_device_pools(device), &buffer->slice,
 			 buffer->track.uses, buffer->track.count);
 	kilni_track_fini(&buffer->track);
-	free(buffer);
+	kilni_spare_put(KILNI_SPARE_BUFFER, buffer);
 	kiln_device_release(device);
 }
 

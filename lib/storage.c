@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
-#include <stdlib.h>
+#include "lib/spare.h"
 
 /*
  * Fills new memory in stream order, so that a device of any kind does it
@@ -42,7 +42,7 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 
 	KILNI_TRY(kilni_thread_get(device, &thread));
 	stream = thread->stream;
-	storage = malloc(sizeof(*storage));
+	storage = kilni_spare_get(KILNI_SPARE_STORAGE, sizeof(*storage));
 	if (!storage)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a tensor");
@@ -50,7 +50,7 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				   thread->persistent && !temporary,
 				   &storage->slice);
 	if (status != KILN_OK) {
-		free(storage);
+		kilni_spare_put(KILNI_SPARE_STORAGE, storage);
 		return status;
 	}
 	kilni_plan_memory(device, bytes);
@@ -73,7 +73,7 @@ static void end_storage(struct kilni_storage *storage)
 	struct kiln_device *device = storage->device;
 
 	kilni_track_fini(&storage->track);
-	free(storage);
+	kilni_spare_put(KILNI_SPARE_STORAGE, storage);
 	kiln_device_release(device);
 }
 
@@ -85,7 +85,7 @@ static void call_deleter(void *data, void *user)
 	if (storage->deleter)
 		storage->deleter(storage->data, storage->user);
 	kilni_track_fini(&storage->track);
-	free(storage);
+	kilni_spare_put(KILNI_SPARE_STORAGE, storage);
 }
 
 /*

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
-#include <stdlib.h>
+#include "lib/spare.h"
 
 /* ---- making and ending ---- */
 
 static enum kiln_status new_handle(struct kiln_tensor **out)
 {
-	struct kiln_tensor *t = malloc(sizeof(*t));
+	struct kiln_tensor *t = kilni_spare_get(KILNI_SPARE_TENSOR, sizeof(*t));
 
 	if (!t)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
@@ -51,7 +51,7 @@ enum kiln_status kilni_tensor_create(struct kiln_tensor **out,
 				      (uint64_t)(t->count * kilni_size(t)),
 				      false);
 	if (status != KILN_OK) {
-		free(t);
+		kilni_spare_put(KILNI_SPARE_TENSOR, t);
 		return status;
 	}
 	t->address = t->storage->address;
@@ -92,7 +92,7 @@ void kiln_tensor_release(struct kiln_tensor *tensor)
 	/* So that a later use of this handle can be told. */
 	__atomic_store_n(&tensor->object.ops, NULL, __ATOMIC_RELAXED);
 	kilni_storage_release(tensor->storage);
-	free(tensor);
+	kilni_spare_put(KILNI_SPARE_TENSOR, tensor);
 }
 
 void kiln_tensor_clear(struct kiln_tensor **place)
