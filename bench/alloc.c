@@ -3,12 +3,12 @@
  * Times allocation and release: so many pieces of one size are taken, then all
  * of them given back, over and over.
  *
- * usage: alloc pools|buffer|tensor|malloc [THREADS lifo|random BYTES LIVE]
+ * usage: alloc pools|buffer|tensor|malloc THREADS lifo|random BYTES LIVE
  *
  * pools is the pools' own interface on a stream of the null device, buffer is
  * kiln_buffer_create and kiln_buffer_release there, tensor is kiln_empty and
  * kiln_tensor_release, malloc whatever library is loaded.
- * Prints a line for each case: mode, threads, order, size, live, and two times
+ * Prints one line, none where it would not fit: mode, threads, order, size, live, and two times
  * in nanoseconds for one allocation and its release, with several threads the
  * mean of theirs. The first is the median over samples of a thousand
  * allocations and a thousand releases, of which few are hit by what else runs;
@@ -341,19 +341,6 @@ static void run_case(const struct mode *mode, unsigned threads, bool random,
 	fflush(stdout);
 }
 
-static void run_all(const struct mode *mode)
-{
-	static const uint64_t sizes[] = { 64, 4096, 1048576 };
-	unsigned threads, random, i, live;
-
-	for (threads = 1; threads <= THREADS_MAX; threads++)
-		for (random = 0; random < 2; random++)
-			for (i = 0; i < KILNI_COUNTOF(sizes); i++)
-				for (live = 10; live <= 1000000; live *= 10)
-					run_case(mode, threads, random,
-						 sizes[i], live);
-}
-
 /* The case of a command line; false: it makes no sense. */
 static bool run_one(const struct mode *mode, char **argv)
 {
@@ -370,10 +357,10 @@ static bool run_one(const struct mode *mode, char **argv)
 
 int main(int argc, char **argv)
 {
-	bool good = true;
+	bool good;
 	unsigned i;
 
-	for (i = 0; (argc == 2 || argc == 6) && i < KILNI_COUNTOF(modes); i++) {
+	for (i = 0; argc == 6 && i < KILNI_COUNTOF(modes); i++) {
 		if (strcmp(argv[1], modes[i].name))
 			continue;
 		if (strcmp(argv[1], "malloc") &&
@@ -381,15 +368,12 @@ int main(int argc, char **argv)
 			fprintf(stderr, "alloc: %s\n", kiln_error_message());
 			return 1;
 		}
-		if (argc == 2)
-			run_all(&modes[i]);
-		else
-			good = run_one(&modes[i], argv + 2);
+		good = run_one(&modes[i], argv + 2);
 		kiln_device_release(device);
 		if (good)
 			return 0;
 	}
 	fprintf(stderr, "usage: alloc pools|buffer|tensor|malloc "
-			"[THREADS lifo|random BYTES LIVE]\n");
+			"THREADS lifo|random BYTES LIVE\n");
 	return 2;
 }

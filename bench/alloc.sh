@@ -3,15 +3,15 @@
 #
 # Times allocation and release (bench/alloc.c) of the pools, of the public
 # interface and, for information, of malloc in glibc, jemalloc and mimalloc
-# (Debian: libjemalloc2, libmimalloc2.0), each in a process of its own and in
-# turn, and prints tables in Markdown for bench/RESULTS.md, in nanoseconds for
-# one allocation and its release: medians over samples of a thousand, then the
-# CPU time over the whole.
+# (Debian: libjemalloc2, libmimalloc2.0), each case in a process of its own and
+# all in turn, and prints tables in Markdown for bench/RESULTS.md, in
+# nanoseconds for one allocation and its release: medians over samples of a
+# thousand, then the CPU time over the whole.
 #
 # usage: bench/alloc.sh [BUILD]     (a built tree; default: build)
 #
-# BENCH_ROUNDS  each program runs so often, the least figures count
-#               (default: 3)
+# BENCH_ROUNDS  each case runs so often, the least figures count (default: 3)
+# BENCH_ORDERS  lifo, random or both (default)
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$top/build}" && pwd)
@@ -43,29 +43,54 @@ find_library() # NAME: its path, or nothing
 		head -n 1
 }
 
-round=1
-while [ "$round" -le "$rounds" ]; do
-	for mode in pools buffer tensor; do
-		say "round $round: $mode"
-		"$work/alloc" $mode >>"$work/results"
-	done
-	say "round $round: glibc"
-	"$work/alloc" malloc | sed 's/^malloc/glibc/' >>"$work/results"
-	for name in jemalloc mimalloc; do
-		library=$(find_library $name)
-		[ -n "$library" ] || {
-			say "lib$name is missing; its rows are left out"
-			continue
-		}
-		say "round $round: $name"
-		LD_PRELOAD=$library "$work/alloc" malloc |
-			sed "s/^malloc/$name/" >>"$work/results"
-	done
-	round=$((round + 1))
+# measure NAME THREADS ORDER BYTES LIVE: a case in a process of its own
+measure()
+{
+	name=$1
+	shift
+	case $name in
+	pools | buffer | tensor)
+		"$work/alloc" "$name" "$@"
+		;;
+	glibc)
+		"$work/alloc" malloc "$@" | sed 's/^malloc/glibc/'
+		;;
+	*)
+		LD_PRELOAD=$(find_library "$name") "$work/alloc" malloc "$@" |
+			sed "s/^malloc/$name/"
+		;;
+	esac
+}
+
+names="pools buffer tensor glibc"
+for name in jemalloc mimalloc; do
+	if [ -n "$(find_library $name)" ]; then
+		names="$names $name"
+	else
+		say "lib$name is missing; its rows are left out"
+	fi
 done
+
+for threads in 1 2; do
+	for order in ${BENCH_ORDERS:-lifo random}; do
+		for bytes in 64 4096 1048576; do
+			say "$threads threads, $order, $bytes bytes"
+			for live in 10 100 1000 10000 100000 1000000; do
+				for _ in $(seq "$rounds"); do
+					for name in $names; do
+						measure "$name" "$threads" \
+							"$order" "$bytes" \
+							"$live"
+					done
+				done
+			done
+		done
+	done
+done >"$work/results"
 
 awk -F '\t' '
 	{
+		asked[$2 " " $3]
 		row = $2 " " $3 " " $4 " " $1
 		if (!(row in seen)) {
 			seen[row] = 1
@@ -94,6 +119,8 @@ awk -F '\t' '
 		for (f = 6; f <= 7; f++)
 		for (t = 1; t <= 2; t++)
 		for (h = 1; h <= 2; h++) {
+			if (!((threads[t] " " how[h]) in asked))
+				continue;
 			head(threads[t], how[h], f)
 			for (b = 1; b <= 3; b++)
 			for (w = 1; w <= 6; w++) {
