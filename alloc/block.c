@@ -107,18 +107,9 @@ static void remove_free(struct kilni_block *block)
 	kilni_tree_remove(kilni_block_root(block), block);
 }
 
-bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
-		       uint64_t size)
+void kilni_block_cut(struct kilni_block *block, uint64_t size,
+		     struct kilni_block *rest)
 {
-	struct kilni_block *rest = kilni_block_new(pools);
-
-	if (!rest)
-		return false;
-	if (!kilni_uses_reserve(pools, rest, block->count)) {
-		kilni_block_drop(pools, rest);
-		return false;
-	}
-	remove_free(block);
 	kilni_uses_merge(rest, block);
 	rest->stale = block->stale;
 	rest->page = block->page;
@@ -131,6 +122,21 @@ bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
 		rest->after->before = rest;
 	block->after = rest;
 	block->size = size;
+}
+
+bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,
+		       uint64_t size)
+{
+	struct kilni_block *rest = kilni_block_new(pools);
+
+	if (!rest)
+		return false;
+	if (!kilni_uses_reserve(pools, rest, block->count)) {
+		kilni_block_drop(pools, rest);
+		return false;
+	}
+	remove_free(block);
+	kilni_block_cut(block, size, rest);
 	insert_free(rest);
 	return true;
 }

@@ -431,7 +431,7 @@ static void add_account(struct kilni_pool *pool,
  * Blocks pass from one cache to another only under the pools' lock, which is
  * held: so each counts once, and what is used is never more than reserved.
  */
-void kilni_caches_sum(struct kilni_pools *pools)
+static void sum(struct kilni_pools *pools)
 {
 	unsigned i, k, count = kilni_pool_count(pools);
 	uint64_t peak = 0;
@@ -457,6 +457,6 @@ void kilni_caches_sum(struct kilni_pools *pools)
 void kilni_caches_gather(struct kilni_pools *pools)
 {
 	kilni_caches_lock(pools);
-	kilni_caches_sum(pools);
+	sum(pools);
 	kilni_caches_unlock(pools);
 }

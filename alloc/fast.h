@@ -119,7 +119,7 @@ static inline void kilni_account_take(struct kilni_cache *cache,
 {
 	struct kilni_account *account = &cache->account[block->pool];
 
-	block->bytes = bytes;
+	kilni_block_set_bytes(block, bytes);
 	block->home = (uint16_t)cache->index;
 	account->allocations++;
 	account->live_bytes += bytes;
@@ -141,7 +141,7 @@ static inline void kilni_account_give(struct kilni_cache *cache,
 	account->live_bytes -= block->bytes;
 	account->used_bytes -= block->size;
 	cache->live_bytes -= block->bytes;
-	block->bytes = 0;
+	kilni_block_set_bytes(block, 0);
 }
 
 /*

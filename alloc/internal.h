@@ -361,6 +361,22 @@ static inline uint64_t kilni_room(const struct kilni_pools *pools)
 		       : 0;
 }
 
+/* What a pool's own cap leaves. */
+static inline uint64_t kilni_pool_room(const struct kilni_pool *pool)
+{
+	if (!pool->cap_bytes)
+		return UINT64_MAX;
+	return pool->cap_bytes > pool->reserved_bytes
+		       ? pool->cap_bytes - pool->reserved_bytes
+		       : 0;
+}
+
+static inline const struct kilni_memory_ops *
+kilni_memory(const struct kilni_pools *pools)
+{
+	return pools->hw->driver->memory;
+}
+
 /* Sum, or the largest value where it would wrap. */
 static inline uint64_t kilni_sum(uint64_t a, uint64_t b)
 {
@@ -381,6 +397,13 @@ static inline void kilni_block_set(struct kilni_block *block,
 				   enum kilni_block_state state)
 {
 	__atomic_store_n(&block->state, (uint8_t)state, __ATOMIC_RELAXED);
+}
+
+/* Under the cache's lock; a snapshot reads it without. */
+static inline void kilni_block_set_bytes(struct kilni_block *block,
+					 uint64_t bytes)
+{
+	__atomic_store_n(&block->bytes, bytes, __ATOMIC_RELAXED);
 }
 
 static inline unsigned kilni_block_state(const struct kilni_block *block)
@@ -464,9 +487,7 @@ void kilni_caches_idle(struct kilni_pools *pools);
 /* All of them, so that nothing moves. */
 void kilni_caches_lock(struct kilni_pools *pools);
 void kilni_caches_unlock(struct kilni_pools *pools);
-/* Brings the pools' sums up to date; all caches are locked. */
-void kilni_caches_sum(struct kilni_pools *pools);
-/* The same; none is. */
+/* Brings the pools' sums up to date; no cache is locked. */
 void kilni_caches_gather(struct kilni_pools *pools);
 /* Nothing is live, and the pools become others. */
 void kilni_caches_forget(struct kilni_pools *pools);
@@ -499,6 +520,10 @@ bool kilni_bins_flush(struct kilni_pools *pools, const struct kilni_pool *pool);
 /* Makes free what the bins did not need for a while. */
 void kilni_bins_age(struct kilni_pools *pools);
 
+/* What is behind size bytes of a block becomes rest, a new one with room for
+ * its uses, which both have then; neither is in a tree. */
+void kilni_block_cut(struct kilni_block *block, uint64_t size,
+		     struct kilni_block *rest);
 /* Splits a free block in two; both keep its uses, and the first is in no tree
  * any more. False: no host memory, nothing has changed. */
 bool kilni_block_split(struct kilni_pools *pools, struct kilni_block *block,

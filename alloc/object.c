@@ -11,11 +11,6 @@
  * everything as it was.
  */
 
-static const struct kilni_memory_ops *memory(const struct kilni_pools *pools)
-{
-	return pools->hw->driver->memory;
-}
-
 struct kilni_object *kilni_object_at(const struct kilni_mapped *range,
 				     uint64_t address)
 {
@@ -36,7 +31,8 @@ enum kiln_status kilni_object_create(struct kilni_pools *pools, uint64_t bytes,
 	pools->driver_calls++;
 	pools->calls.map_create++;
 	begin_ns = kilni_trace_begin();
-	status = memory(pools)->map_create(pools->hw, bytes, &object->memory);
+	status = kilni_memory(pools)->map_create(pools->hw, bytes,
+						 &object->memory);
 	if (status == KILN_OK)
 		pools->reserved_bytes += bytes;
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_CREATE, bytes,
@@ -64,7 +60,8 @@ void kilni_object_destroy(struct kilni_pools *pools,
 	pools->driver_calls++;
 	pools->calls.map_destroy++;
 	pools->reserved_bytes -= object->bytes;
-	memory(pools)->map_destroy(pools->hw, object->memory, object->bytes);
+	kilni_memory(pools)->map_destroy(pools->hw, object->memory,
+					 object->bytes);
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_DESTROY,
 			       object->bytes, begin_ns, KILN_OK);
 	kilni_object_forget(object);
@@ -124,25 +121,14 @@ static bool spares_get(struct kilni_pools *pools, struct spares *spares,
 	return false;
 }
 
-/* Cuts a block in two at address, both with its uses; the second one. */
+/* Cuts a block in two at address; the second one. */
 static struct kilni_block *cut(struct kilni_block *block, uint64_t address,
 			       struct kilni_block **spare)
 {
 	struct kilni_block *rest = *spare;
 
 	*spare = NULL;
-	kilni_uses_merge(rest, block);
-	rest->stale = block->stale;
-	rest->page = block->page;
-	rest->state = block->state;
-	rest->address = address;
-	rest->size = block->address + block->size - address;
-	rest->before = block;
-	rest->after = block->after;
-	if (rest->after)
-		rest->after->before = rest;
-	block->after = rest;
-	block->size = address - block->address;
+	kilni_block_cut(block, address - block->address, rest);
 	return rest;
 }
 
@@ -198,8 +184,8 @@ enum kiln_status kilni_object_attach(struct kilni_pools *pools,
 	pools->driver_calls++;
 	pools->calls.map_attach++;
 	begin_ns = kilni_trace_begin();
-	status = memory(pools)->map_attach(pools->hw, address, object->bytes,
-					   object->memory);
+	status = kilni_memory(pools)->map_attach(pools->hw, address,
+						 object->bytes, object->memory);
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_ATTACH,
 			       object->bytes, begin_ns, status);
 	if (status != KILN_OK) {
@@ -256,8 +242,8 @@ enum kiln_status kilni_object_detach(struct kilni_pools *pools,
 	pools->driver_calls++;
 	pools->calls.map_detach++;
 	begin_ns = kilni_trace_begin();
-	status = memory(pools)->map_detach(pools->hw, object->address,
-					   object->bytes, object->memory);
+	status = kilni_memory(pools)->map_detach(pools->hw, object->address,
+						 object->bytes, object->memory);
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_MAP_DETACH,
 			       object->bytes, begin_ns, status);
 	if (status != KILN_OK) {

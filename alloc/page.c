@@ -108,7 +108,7 @@ static void free_page(struct kilni_pools *pools, struct kilni_page_record *page)
 	pools->calls.page_free++;
 	if (KILNI_POISON && pools->limits.host_visible)
 		kilni_unpoison(page->page.address, page->page.bytes);
-	pools->hw->driver->memory->page_free(pools->hw, &page->page);
+	kilni_memory(pools)->page_free(pools->hw, &page->page);
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_PAGE_FREE,
 			       page->page.bytes, begin_ns, KILN_OK);
 }
@@ -368,8 +368,8 @@ static bool ask_driver(struct kilni_pools *pools, struct kilni_request *request,
 	kilni_error_save(&before);
 	pools->driver_calls++;
 	pools->calls.page_alloc++;
-	status = pools->hw->driver->memory->page_alloc(pools->hw, bytes,
-						       &page->page);
+	status = kilni_memory(pools)->page_alloc(pools->hw, bytes,
+						 &page->page);
 	if (status == KILN_OK)
 		pools->reserved_bytes += page->page.bytes;
 	kilni_pools_trace_call(pools, KILNI_TRACE_CALL_PAGE_ALLOC, bytes,
@@ -504,20 +504,10 @@ static void make_room(struct kilni_pools *pools,
 		return_surplus(pools, limit - kilni_min_u64(bytes, limit), 0);
 }
 
-/* What a pool's own cap leaves. */
-static uint64_t pool_room(const struct kilni_pool *pool)
-{
-	if (!pool->cap_bytes)
-		return UINT64_MAX;
-	return pool->cap_bytes > pool->reserved_bytes
-		       ? pool->cap_bytes - pool->reserved_bytes
-		       : 0;
-}
-
 static uint64_t room_of(const struct kilni_pools *pools,
 			const struct kilni_pool *pool)
 {
-	return kilni_min_u64(kilni_room(pools), pool_room(pool));
+	return kilni_min_u64(kilni_room(pools), kilni_pool_room(pool));
 }
 
 /* Gives back unused pages of a pool until its cap leaves bytes. */
@@ -526,7 +516,7 @@ static void return_own(struct kilni_pools *pools, struct kilni_pool *pool,
 {
 	struct kilni_page_record *page = pools->idle_first;
 
-	while (page && pool_room(pool) < bytes) {
+	while (page && kilni_pool_room(pool) < bytes) {
 		struct kilni_page_record *next = page->idle_after;
 
 		if (page->pool == pool && !page->pins &&
@@ -548,7 +538,7 @@ struct kilni_block *kilni_page_grow(struct kilni_pools *pools,
 		request->refusal = KILN_ERR_LIMIT;
 		return NULL;
 	}
-	if (least > pool_room(request->pool))
+	if (least > kilni_pool_room(request->pool))
 		return_own(pools, request->pool, least);
 	if (!inside)
 		make_room(pools, request, bytes, least);

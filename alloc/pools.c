@@ -107,7 +107,7 @@ static enum kiln_status take_limits(struct kilni_pools *pools)
 {
 	const struct kilni_memory_limits *limits = &pools->limits;
 
-	pools->hw->driver->memory->limits(pools->hw, &pools->limits);
+	kilni_memory(pools)->limits(pools->hw, &pools->limits);
 	KILNI_TRY(check_limits(limits));
 	pools->unit = kilni_max_u64(limits->alignment, LEAST_UNIT);
 	pools->granularity = kilni_max_u64(limits->page_granularity,

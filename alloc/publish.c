@@ -49,19 +49,22 @@ static void fill_device(struct kilni_segment_device *to,
 	to->driver_calls = usage.driver_calls;
 }
 
+/*
+ * The sums are those of one moment. What the pages show is seen while streams
+ * go on taking what they have kept: a walk may take a millisecond, and nobody
+ * shall wait for that.
+ */
 static void fill(struct kilni_publication *part, void *from)
 {
 	struct kilni_pools *pools = from;
 	unsigned i;
 
-	kilni_caches_lock(pools);
-	kilni_caches_sum(pools);
+	kilni_caches_gather(pools);
 	fill_device(&part->device, pools);
 	part->pools = kilni_pool_count(pools);
 	for (i = 0; i < part->pools; i++)
 		fill_pool(&part->pool[i], pools, &pools->pool[i]);
 	kilni_publish_pages(part, pools);
-	kilni_caches_unlock(pools);
 }
 
 /* ---- when ---- */

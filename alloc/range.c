@@ -38,11 +38,6 @@
 /* Granules under the cap from which on mapping makes sense. */
 #define LEAST_GRANULES 16
 
-static const struct kilni_memory_ops *memory(const struct kilni_pools *pools)
-{
-	return pools->hw->driver->memory;
-}
-
 /* ---- opening and closing ---- */
 
 static uint64_t reserve_bytes(const struct kilni_pools *pools)
@@ -115,7 +110,8 @@ void kilni_range_open(struct kilni_pools *pools)
 		range->granularity);
 	bytes = reserve_bytes(pools);
 	kilni_error_save(&before);
-	if (memory(pools)->map_reserve(pools->hw, bytes, &address) != KILN_OK) {
+	if (kilni_memory(pools)->map_reserve(pools->hw, bytes, &address) !=
+	    KILN_OK) {
 		snprintf(pools->mapping, sizeof(pools->mapping),
 			 "plain: %llu bytes of addresses refused: %.90s",
 			 (unsigned long long)bytes, kiln_error_message());
@@ -124,7 +120,7 @@ void kilni_range_open(struct kilni_pools *pools)
 		return;
 	}
 	if (!set_up(pools, address, bytes)) {
-		memory(pools)->map_unreserve(pools->hw, address, bytes);
+		kilni_memory(pools)->map_unreserve(pools->hw, address, bytes);
 		snprintf(pools->mapping, sizeof(pools->mapping),
 			 "plain: no host memory for the map");
 		kilni_log(KILNI_LOG_WARN, "pools: %s", pools->mapping);
@@ -150,9 +146,9 @@ static void drop_objects(struct kilni_pools *pools)
 		address += object->bytes;
 		pools->driver_calls++;
 		pools->calls.map_detach++;
-		if (memory(pools)->map_detach(pools->hw, object->address,
-					      object->bytes,
-					      object->memory) == KILN_OK)
+		if (kilni_memory(pools)->map_detach(pools->hw, object->address,
+						    object->bytes,
+						    object->memory) == KILN_OK)
 			kilni_object_destroy(pools, object);
 		else
 			kilni_object_forget(object);
@@ -173,7 +169,7 @@ void kilni_range_close(struct kilni_pools *pools)
 		kilni_block_drop(pools, block);
 		block = next;
 	}
-	memory(pools)->map_unreserve(pools->hw, range->page.page.address,
+	kilni_memory(pools)->map_unreserve(pools->hw, range->page.page.address,
 				     range->page.page.bytes);
 	free(range->object);
 	memset(range, 0, sizeof(*range));

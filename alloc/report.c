@@ -174,11 +174,38 @@ static void list_pools(const struct kilni_pools *pools, char *text, size_t size)
 	}
 }
 
+/* The cap that refused a request. */
+struct ceiling {
+	uint64_t bytes, room;
+	char whose[60];            /* "" where it is that of all pools */
+};
+
+static void find_ceiling(const struct kilni_pools *pools,
+			 const struct kilni_request *request,
+			 struct ceiling *ceiling)
+{
+	const struct kilni_pool *pool = request->pool;
+	char name[40];
+
+	ceiling->bytes = pools->cap_bytes;
+	ceiling->room = kilni_room(pools);
+	ceiling->whose[0] = '\0';
+	if (!pool->cap_bytes || ceiling->room <= kilni_pool_room(pool) ||
+	    ceiling->room < request->size)
+		return;
+	pool_name(pools, pool, name, sizeof(name));
+	snprintf(ceiling->whose, sizeof(ceiling->whose), " of the pool %s",
+		 name);
+	ceiling->bytes = pool->cap_bytes;
+	ceiling->room = kilni_pool_room(pool);
+}
+
 enum kiln_status kilni_pools_explain(struct kilni_pools *pools,
 				     const struct kilni_request *request)
 {
 	bool cap = request->refusal == KILN_ERR_LIMIT;
 	uint64_t unused, hole = 0;
+	struct ceiling ceiling;
 	char text[320];
 	unsigned i;
 
@@ -188,15 +215,17 @@ enum kiln_status kilni_pools_explain(struct kilni_pools *pools,
 	for (i = 0; i < kilni_pool_count(pools); i++)
 		hole = kilni_max_u64(hole, largest_hole(&pools->pool[i]));
 	unused = pools->reserved_bytes - kilni_pools_used(pools);
+	find_ceiling(pools, request, &ceiling);
 	if (cap) {
-		unused += kilni_room(pools);
-		hole = kilni_max_u64(hole, kilni_room(pools));
+		unused += ceiling.room;
+		hole = kilni_max_u64(hole, ceiling.room);
 	}
 	list_pools(pools, text, sizeof(text));
 	return kilni_fail(request->refusal, request->native,
 			  "out of memory: requested %llu, free %llu, largest "
-			  "hole %llu, cap %llu; pools:%s",
+			  "hole %llu, cap %llu%s; pools:%s",
 			  (unsigned long long)request->bytes,
 			  (unsigned long long)unused, (unsigned long long)hole,
-			  (unsigned long long)pools->cap_bytes, text);
+			  (unsigned long long)ceiling.bytes, ceiling.whose,
+			  text);
 }

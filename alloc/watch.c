@@ -32,8 +32,8 @@ static void fill_by_driver(struct kilni_pools *pools, uint64_t address,
 	while (bytes) {
 		uint64_t part = kilni_min_u64(bytes, FILL_BYTES);
 
-		if (pools->hw->driver->memory->write(pools->hw, address,
-						     pattern, part) != KILN_OK)
+		if (kilni_memory(pools)->write(pools->hw, address, pattern,
+					       part) != KILN_OK)
 			break;
 		address += part;
 		bytes -= part;

@@ -558,6 +558,9 @@ START_TEST(a_layout_is_installed)
 		b[i] = take(pools, 0, 2 * MiB);
 	ck_assert_int_eq(try_take(pools, 0, 2 * MiB, false, &c),
 			 KILN_ERR_LIMIT);
+	ck_assert_ptr_nonnull(strstr(message(), "free 0, largest hole 0, cap "
+						"16777216 of the pool up to "
+						"2097152; pools:"));
 	kilni_pools_report(pools, infos, 4);
 	ck_assert_uint_eq(infos[1].live_bytes, 16 * MiB);
 	ck_assert_uint_eq(infos[1].pages, 2);
