@@ -39,6 +39,7 @@ struct rule {
 	bool signed_zero;
 	double steps;       /* numbers of the dtype between them, at most */
 	double units;       /* of the scale, at most */
+	double least;       /* and of the least number above 0 */
 	enum kilni_growth growth;
 	const double *magnitudes;
 };
@@ -70,6 +71,8 @@ static struct rule rule_of(const struct diff_case *c, bool exact,
 	if (c->growth == KILNI_GROWTH_PROD || c->growth == KILNI_GROWTH_DOT)
 		factor = c->summands;
 	r.steps = 1;
+	/* Each product may be subnormal, and rounded as such. */
+	r.least = c->growth == KILNI_GROWTH_DOT ? 2 * c->summands : 2;
 	r.units = 2 * fmax(c->op->ulp, 1) * factor * accumulated;
 	r.magnitudes = magnitudes;
 	return r;
@@ -146,7 +149,7 @@ static bool float_agrees(const struct rule *r, size_t i, const void *want,
 		return true;
 	if (r->growth == KILNI_GROWTH_NONE || !isfinite(w) || !isfinite(g))
 		return false;
-	room = r->units * scale + 2 * r->limits.least;
+	room = r->units * scale + r->least * r->limits.least;
 	if (r->half)
 		room += r->limits.unit * fabs(w);
 	return fabs(g - w) <= room;

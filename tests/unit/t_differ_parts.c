@@ -228,6 +228,15 @@ START_TEST(sums)
 	ck_assert(agree(&j, false));
 	j.c.summands = 49;
 	ck_assert(!agree(&j, false));
+	/* Subnormal products are rounded, each of them. */
+	judged(&j, "float_matmul", KILN_F32, 0, 100 * 0x1p-149);
+	j.c.summands = 50;
+	ck_assert(agree(&j, false));
+	j.c.summands = 49;
+	ck_assert(!agree(&j, false));
+	judged(&j, "float_matmul", KILN_F32, 0, 1);
+	j.want.magnitudes = &j.magnitude;
+	j.want.magnitude_count = 1;
 	/* Where the order decides whether it overflows, nothing is said. */
 	j.magnitude = 3e38;
 	ck_assert(agree(&j, false));

@@ -22,3 +22,6 @@ for dtype in f32 i16 bool; do
 	"$differ" --device vulkan:cpu --seed "$seed" --rounds 1 \
 		--dtype "$dtype"
 done
+# What a network starts from is the same, bit for bit.
+exec "$differ" --device vulkan:cpu --seed "$seed" --rounds 8 --exact \
+	--method float_random --dtype f32
