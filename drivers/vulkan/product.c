@@ -36,22 +36,29 @@ static uint64_t batches_of(const struct kilni_matmul_params *p)
 	return n;
 }
 
-static bool takes_tiles(const struct kilni_vk_batch *batch,
-			const struct kilni_matmul_params *p)
+static enum kilni_vk_product_mode mode_of(const struct kilni_vk_batch *batch,
+					  const struct kilni_matmul_params *p)
 {
 	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 
-	return !hw->physical->software && p->m >= TILES_LEAST &&
-	       p->n >= TILES_LEAST && p->k >= DEPTH_LEAST;
+	if (hw->physical->software)
+		return KILNI_VK_BLOCKS;
+	if (p->m >= TILES_LEAST && p->n >= TILES_LEAST && p->k >= DEPTH_LEAST)
+		return KILNI_VK_TILES;
+	return KILNI_VK_ELEMENTS;
 }
 
-static uint64_t tiles_of(const struct kilni_matmul_params *p, unsigned module)
+/* Squares of that side in all matrices of the result. */
+static uint64_t squares(const struct kilni_matmul_params *p, uint64_t side)
 {
-	uint64_t side = module == KILN_F64 || module == KILN_U64
-				? KILNI_VK_TILE_WIDE
-				: KILNI_VK_TILE;
+	return ((p->m - 1) / side + 1) * ((p->n - 1) / side + 1) *
+	       batches_of(p);
+}
 
-	return ((p->m - 1) / side + 1) * ((p->n - 1) / side + 1);
+static uint64_t tile_side(unsigned module)
+{
+	return module == KILN_F64 || module == KILN_U64 ? KILNI_VK_TILE_WIDE
+							: KILNI_VK_TILE;
 }
 
 enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
@@ -60,19 +67,25 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 	struct kilni_vk_dispatch dispatch = {
 		.params = p, .params_bytes = sizeof(*p)
 	};
+	enum kilni_vk_product_mode mode = mode_of(batch, p);
 	unsigned module = module_of(p->dtype);
 
 	if (!p->m || !p->n)
 		return KILN_OK;
 	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
-	if (takes_tiles(batch, p)) {
-		dispatch.kernel.constant[0] = 1;
+	dispatch.kernel.constant[0] = (uint16_t)mode;
+	switch (mode) {
+	case KILNI_VK_TILES:
 		kilni_vk_set_groups(batch, &dispatch,
-				    tiles_of(p, module) * batches_of(p));
+				    squares(p, tile_side(module)));
 		dispatch.kernel.group = TILE_THREADS;
-	} else {
+		break;
+	case KILNI_VK_BLOCKS:
 		kilni_vk_set_threads(batch, &dispatch,
-				     p->m * p->n * batches_of(p));
+				     squares(p, KILNI_VK_BLOCK));
+		break;
+	default:
+		kilni_vk_set_threads(batch, &dispatch, squares(p, 1));
 	}
 	return kilni_vk_dispatch(batch, &dispatch);
 }

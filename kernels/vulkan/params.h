@@ -55,4 +55,14 @@ struct kilni_vk_reduce {
 #define KILNI_VK_TILE_WIDE 64    /* of 64-bit types */
 #define KILNI_VK_TILE 128
 
+/* Rows and columns of a block that a thread of it computes. */
+#define KILNI_VK_BLOCK 4
+
+/* Who computes what: constant 0 of matmul.kl. */
+enum kilni_vk_product_mode {
+	KILNI_VK_ELEMENTS, /* a thread an element */
+	KILNI_VK_TILES,    /* a group a tile */
+	KILNI_VK_BLOCKS    /* a thread a block */
+};
+
 #endif
