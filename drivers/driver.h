@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <kiln/device.h>
+#include <kiln/kernel.h>
 #include <kiln/status.h>
 
 #include "base/base.h"
@@ -31,6 +32,7 @@
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */
 struct kilni_queue;   /* an ordered queue on it; likewise */
 struct kilni_entry;
+struct kilni_program; /* a kernel of a user's own; likewise */
 
 /* ---- driver table ---- */
 
@@ -223,6 +225,20 @@ struct kilni_queue_client {
 
 /* ---- program table ---- */
 
+/*
+ * A kernel of a user's own, as it was given: sizes, name and flags have been
+ * checked, the kind of code and the code have not. group is not 0.
+ */
+struct kilni_program_source {
+	enum kiln_kernel_code code;
+	kiln_kernel_function function;
+	const void *data;
+	size_t data_bytes;
+	const char *entry;
+	uint32_t params_bytes, group;
+	bool whole;
+};
+
 #define KILNI_PROGRAM_SLOTS(X)                                                 \
 	/* Whether the device has the kernel at all. */                        \
 	X(bool, false, has, (const struct kilni_hw *hw,                        \
@@ -230,7 +246,13 @@ struct kilni_queue_client {
 	/* Bytes of workspace for these parameters; addresses may be blank. */ \
 	X(uint64_t, 0, workspace,                                              \
 	  (const struct kilni_hw *hw, enum kilni_kernel kernel,                \
-	   const void *params))
+	   const void *params))                                                \
+	/* Fills what every program begins with too. Any thread. */            \
+	X(enum kiln_status, KILNI_UNSUPPORTED("kernels of the program"), load, \
+	  (struct kilni_hw * hw, const struct kilni_program_source *source,    \
+	   struct kilni_program **out))                                        \
+	/* No entry that has not completed needs it. Any thread. */            \
+	X(void, , unload, (struct kilni_hw * hw, struct kilni_program *program))
 
 /* ---- the tables' structs, stubs and defaults ---- */
 
@@ -312,6 +334,24 @@ struct kilni_queue {
 	uint32_t number;       /* its stream's in a trace, set by that */
 };
 
+/* Every loaded kernel begins so. */
+struct kilni_program {
+	kiln_kernel_function function; /* NULL: it is in the driver's hands */
+	bool whole;
+	uint32_t group;
+	uint32_t groups_most;          /* of a launch */
+};
+
+/* The program of an entry whose kernel is CUSTOM. */
+static inline struct kilni_program *
+kilni_program_of(const struct kilni_custom_params *params)
+{
+	return (struct kilni_program *)(uintptr_t)params->program;
+}
+
+/* Groups that the entry asks for, by its elements where it does not say. */
+uint64_t kilni_program_groups(const struct kilni_custom_params *params);
+
 /* Registered drivers in order of preference for "auto", NULL at the end. */
 extern const struct kilni_driver *const kilni_drivers[];
 
@@ -342,7 +382,7 @@ enum kilni_access {
 	KILNI_READ_WRITE = 3
 };
 
-#define KILNI_OPERANDS_MAX 5
+#define KILNI_OPERANDS_MAX 7
 #define KILNI_PARAMS_BYTES 448
 
 /*
@@ -374,6 +414,7 @@ struct kilni_entry {
 		struct kilni_scatter_params scatter;
 		struct kilni_reduce_params reduce;
 		struct kilni_matmul_params matmul;
+		struct kilni_custom_params custom;
 		struct {
 			struct kilni_queue *wait_queue;
 			uint64_t wait_seq;

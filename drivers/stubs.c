@@ -68,7 +68,19 @@ uint64_t kilni_entry_items(const struct kilni_entry *entry)
 		for (unsigned d = 0; d < m->batch_rank; d++)
 			items *= m->batch_shape[d];
 		return items * m->m * m->n * kilni_max_u64(m->k, 1);
+	case KILNI_KERNEL_CUSTOM:
+		return entry->params.custom.elements;
 	default:
 		return 1;
 	}
+}
+
+uint64_t kilni_program_groups(const struct kilni_custom_params *params)
+{
+	const struct kilni_program *program = kilni_program_of(params);
+	uint64_t groups = params->elements / program->group +
+			  (params->elements % program->group != 0);
+
+	return params->groups ? params->groups
+			      : kilni_min_u64(groups, program->groups_most);
 }

@@ -23,7 +23,8 @@
 	X(GATHER, "gather", struct kilni_gather_params)                        \
 	X(SCATTER, "scatter", struct kilni_scatter_params)                     \
 	X(REDUCE, "reduce", struct kilni_reduce_params)                        \
-	X(MATMUL, "matmul", struct kilni_matmul_params)
+	X(MATMUL, "matmul", struct kilni_matmul_params)                        \
+	X(CUSTOM, "custom", struct kilni_custom_params)
 
 enum kilni_kernel {
 #define KILNI_KERNEL_ENUM_(ID, name, params) KILNI_KERNEL_##ID,
@@ -181,6 +182,21 @@ struct kilni_matmul_params {
 	uint64_t batch_shape[KILNI_RANK_MAX];
 	int64_t a_batch[KILNI_RANK_MAX];
 	int64_t b_batch[KILNI_RANK_MAX];
+};
+
+#define KILNI_CUSTOM_BYTES 384
+
+/*
+ * A kernel of the program's own (kiln/kernel.h): block is what it is given,
+ * and begins with the address of a report as well.
+ */
+struct kilni_custom_params {
+	uint64_t report;
+	uint64_t program;      /* struct kilni_program */
+	uint64_t elements;
+	uint32_t groups;       /* 0: by elements */
+	uint32_t block_bytes;
+	uint64_t block[KILNI_CUSTOM_BYTES / 8];
 };
 
 /* Where a kernel on the CPU notes the first index out of range. */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/registry.h"
 
-const struct kilni_op_info kilni_ops[KILNI_OP_COUNT] = {
+#include <pthread.h>
+#include <string.h>
+
+#define NAME_BYTES 48
+
+struct kilni_op_info kilni_ops[KILNI_OP_COUNT + KILNI_OPS_ADDED] = {
 #define ROW(name, doc, form, classes, ulp, growth)                             \
 	{ #name,                                                               \
 	  doc,                                                                 \
@@ -25,3 +30,28 @@ const struct kilni_op_info kilni_ops[KILNI_OP_COUNT] = {
 #include "kernels/ops.def"
 #undef ROW
 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char names[KILNI_OPS_ADDED][NAME_BYTES];
+static int added;
+
+int kilni_op_add(const char *name)
+{
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < added; i++)
+		if (!strcmp(names[i], name))
+			break;
+	if (i == added && added < KILNI_OPS_ADDED) {
+		strncpy(names[i], name, NAME_BYTES - 1);
+		kilni_ops[KILNI_OP_COUNT + i] = (struct kilni_op_info){
+			.name = names[i],
+			.doc = "a kernel of the program",
+			.form = KILNI_FORM_OTHER,
+		};
+		added++;
+	}
+	pthread_mutex_unlock(&lock);
+	return i < KILNI_OPS_ADDED ? KILNI_OP_COUNT + i : -1;
+}

@@ -54,7 +54,23 @@ struct kilni_op_info {
 	enum kilni_growth growth;
 };
 
-/* Indexed by enum kilni_op. */
-extern const struct kilni_op_info kilni_ops[KILNI_OP_COUNT];
+/* Names of kernels that programs bring along; see kilni_op_add. */
+#define KILNI_OPS_ADDED 256
+
+/* Indexed by enum kilni_op, then by what kilni_op_add gave. */
+extern struct kilni_op_info kilni_ops[KILNI_OP_COUNT + KILNI_OPS_ADDED];
+
+/*
+ * The number that stands for a name in entries, messages and completions: a
+ * row that stays as long as the process, the same for the same name. -1: there
+ * is no room for one more.
+ */
+int kilni_op_add(const char *name);
+
+/* What comes before the op's name where a function is meant. */
+static inline const char *kilni_op_prefix(unsigned op)
+{
+	return op < KILNI_OP_COUNT ? "kiln_" : "";
+}
 
 #endif

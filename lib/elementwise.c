@@ -381,15 +381,6 @@ enum kiln_status kiln_prelu(struct kiln_tensor **out,
 
 /* ---- copies ---- */
 
-static bool overlaps(const struct kiln_tensor *a, const struct kiln_tensor *b)
-{
-	uint64_t start_a, bytes_a, start_b, bytes_b;
-
-	kilni_extent(a, &start_a, &bytes_a);
-	kilni_extent(b, &start_b, &bytes_b);
-	return start_a < start_b + bytes_b && start_b < start_a + bytes_a;
-}
-
 static bool is_same_range(const struct kiln_tensor *a,
 			  const struct kiln_tensor *b)
 {
@@ -400,45 +391,10 @@ static bool is_same_range(const struct kiln_tensor *a,
 	       !memcmp(a->stride, b->stride, bytes);
 }
 
-/* Axes by rising distance of their elements; those of size 1 left out. */
-static int sorted_axes(const struct kiln_tensor *t, int *axes)
-{
-	int count = 0, at;
-
-	for (int d = 0; d < t->rank; d++) {
-		if (t->shape[d] <= 1)
-			continue;
-		for (at = count++; at > 0; at--) {
-			if (llabs(t->stride[axes[at - 1]]) <=
-			    llabs(t->stride[d]))
-				break;
-			axes[at] = axes[at - 1];
-		}
-		axes[at] = d;
-	}
-	return count;
-}
-
-/* Whether two elements may lie at one place: broadcast views, windows. */
-static bool overlaps_itself(const struct kiln_tensor *t)
-{
-	int axes[KILN_RANK_MAX], count = sorted_axes(t, axes);
-	int64_t extent = kilni_size(t);
-
-	for (int i = 0; i < count; i++) {
-		int64_t stride = llabs(t->stride[axes[i]]);
-
-		if (stride < extent)
-			return true;
-		extent += stride * (t->shape[axes[i]] - 1);
-	}
-	return false;
-}
-
 enum kiln_status kilni_check_destination(const struct kiln_tensor *dst,
 					 const char *fn)
 {
-	if (overlaps_itself(dst))
+	if (kilni_overlaps_itself(dst))
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "%s: dst overlaps itself", fn);
 	if (dst->storage->flags & KILNI_STORAGE_READ_ONLY)
@@ -474,7 +430,7 @@ enum kiln_status kiln_copy_into(struct kiln_tensor *dst,
 	KILNI_TRY(kilni_check_alike(__func__, dst, src));
 	KILNI_TRY(kilni_check_destination(dst, __func__));
 	KILNI_TRY(check_fits(dst, src, __func__));
-	if (!overlaps(dst, src) || is_same_range(dst, src))
+	if (!kilni_overlaps(dst, src) || is_same_range(dst, src))
 		return kilni_copy(__func__, dst, src);
 	KILNI_TRY(kilni_tensor_create(&copy, src->device, kilni_dtype(src),
 				      src->rank, src->shape));

@@ -33,6 +33,7 @@ extern const struct kilni_object_ops kilni_tensor_kind;
 extern const struct kilni_object_ops kilni_view_kind;
 extern const struct kilni_object_ops kilni_file_kind;
 extern const struct kilni_object_ops kilni_buffer_kind;
+extern const struct kilni_object_ops kilni_kernel_kind;
 
 void kilni_object_init(struct kilni_object *object,
 		       const struct kilni_object_ops *ops);
@@ -397,6 +398,11 @@ int kilni_merge_axes(int rank, uint64_t *shape, int count,
 void kilni_extent(const struct kiln_tensor *t, uint64_t *address,
 		  uint64_t *bytes);
 
+/* Whether memory of one may be memory of the other. */
+bool kilni_overlaps(const struct kiln_tensor *a, const struct kiln_tensor *b);
+/* Whether two elements may lie at one place: broadcast views, windows. */
+bool kilni_overlaps_itself(const struct kiln_tensor *t);
+
 /* ---- scalars ---- */
 
 /* The scalar as the compute type of dtype holds it; see kernels/abi.h. */
@@ -432,6 +438,8 @@ void kilni_job_init(struct kilni_job *job, enum kilni_kernel kernel,
 		    enum kilni_op op, size_t params_bytes);
 void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
 		       uint32_t access);
+/* An operand of no bytes: what the track belongs to is in use. */
+void kilni_job_keep(struct kilni_job *job, struct kilni_track *track);
 /* Workspace of the kernel as a further operand; NULL where none is needed. */
 enum kiln_status kilni_job_workspace(struct kilni_job *job,
 				     struct kiln_device *device,

@@ -12,7 +12,7 @@ void kilni_job_init(struct kilni_job *job, enum kilni_kernel kernel,
 	job->entry.user = 0;
 }
 
-static void add_operand(struct kilni_job *job, struct kilni_storage *storage,
+static void add_operand(struct kilni_job *job, struct kilni_track *track,
 			uint64_t address, uint64_t bytes, uint32_t access)
 {
 	unsigned i = job->entry.operands++;
@@ -21,7 +21,7 @@ static void add_operand(struct kilni_job *job, struct kilni_storage *storage,
 	operand->address = address;
 	operand->bytes = bytes;
 	operand->access = access;
-	job->track[i] = &storage->track;
+	job->track[i] = track;
 }
 
 void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
@@ -32,7 +32,12 @@ void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
 
 	if (!t->dense)
 		kilni_extent(t, &address, &bytes);
-	add_operand(job, t->storage, address, bytes, access);
+	add_operand(job, &t->storage->track, address, bytes, access);
+}
+
+void kilni_job_keep(struct kilni_job *job, struct kilni_track *track)
+{
+	add_operand(job, track, 0, 0, KILNI_READ);
 }
 
 enum kiln_status kilni_job_workspace(struct kilni_job *job,
@@ -44,7 +49,7 @@ enum kiln_status kilni_job_workspace(struct kilni_job *job,
 	if (!bytes)
 		return KILN_OK;
 	KILNI_TRY(kilni_storage_create(workspace, device, bytes, true));
-	add_operand(job, *workspace, (*workspace)->address, bytes,
+	add_operand(job, &(*workspace)->track, (*workspace)->address, bytes,
 		    KILNI_WRITE);
 	return KILN_OK;
 }

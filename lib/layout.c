@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
+#include <stdlib.h>
+
 #include <stdio.h>
 
 enum kiln_status kilni_shape_check(const char *fn, int rank,
@@ -204,4 +206,47 @@ void kilni_extent(const struct kiln_tensor *t, uint64_t *address,
 	}
 	*address = t->address + (uint64_t)low;
 	*bytes = (uint64_t)(high - low);
+}
+
+bool kilni_overlaps(const struct kiln_tensor *a, const struct kiln_tensor *b)
+{
+	uint64_t start_a, bytes_a, start_b, bytes_b;
+
+	kilni_extent(a, &start_a, &bytes_a);
+	kilni_extent(b, &start_b, &bytes_b);
+	return start_a < start_b + bytes_b && start_b < start_a + bytes_a;
+}
+
+/* Axes by rising distance of their elements; those of size 1 left out. */
+static int sorted_axes(const struct kiln_tensor *t, int *axes)
+{
+	int count = 0, at;
+
+	for (int d = 0; d < t->rank; d++) {
+		if (t->shape[d] <= 1)
+			continue;
+		for (at = count++; at > 0; at--) {
+			if (llabs(t->stride[axes[at - 1]]) <=
+			    llabs(t->stride[d]))
+				break;
+			axes[at] = axes[at - 1];
+		}
+		axes[at] = d;
+	}
+	return count;
+}
+
+bool kilni_overlaps_itself(const struct kiln_tensor *t)
+{
+	int axes[KILN_RANK_MAX], count = sorted_axes(t, axes);
+	int64_t extent = kilni_size(t);
+
+	for (int i = 0; i < count; i++) {
+		int64_t stride = llabs(t->stride[axes[i]]);
+
+		if (stride < extent)
+			return true;
+		extent += stride * (t->shape[axes[i]] - 1);
+	}
+	return false;
 }

@@ -6,6 +6,7 @@ const struct kilni_object_ops kilni_stream_kind = { "stream" };
 const struct kilni_object_ops kilni_tensor_kind = { "tensor" };
 const struct kilni_object_ops kilni_view_kind = { "view" };
 const struct kilni_object_ops kilni_buffer_kind = { "buffer" };
+const struct kilni_object_ops kilni_kernel_kind = { "kernel" };
 
 _Static_assert(offsetof(struct kilni_object, ops) == 0, "ops at offset 0");
 _Static_assert(offsetof(struct kiln_tensor, object) == 0, "object first");

@@ -276,12 +276,14 @@ void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 
 	if (report)
 		snprintf(message, sizeof(message),
-			 "kiln_%s: index %lld is outside 0..%lld",
-			 kilni_ops[entry->op].name, (long long)report->value,
+			 "%s%s: index %lld is outside 0..%lld",
+			 kilni_op_prefix(entry->op), kilni_ops[entry->op].name,
+			 (long long)report->value,
 			 (long long)report->bound - 1);
 	else
-		snprintf(message, sizeof(message), "kiln_%s: %s",
-			 kilni_ops[entry->op].name, kiln_status_text(status));
+		snprintf(message, sizeof(message), "%s%s: %s",
+			 kilni_op_prefix(entry->op), kilni_ops[entry->op].name,
+			 kiln_status_text(status));
 	kilni_failure_mark(stream, entry->seq, entry->seq,
 			   kilni_failure_cause(stream, entry->seq, entry->seq,
 					       status, message));

@@ -218,8 +218,9 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 					     o->writer_seq };
 		if (kilni_failure_find(&writer, &cause))
 			return kilni_fail(KILN_ERR_DEPENDENCY, 0,
-					  "kiln_%s: an operand depends on an "
+					  "%s%s: an operand depends on an "
 					  "operation that failed",
+					  kilni_op_prefix(entry->op),
 					  kilni_ops[entry->op].name);
 	}
 	return KILN_OK;

@@ -247,6 +247,8 @@ static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 		return kernels->reduce != NULL;
 	case KILNI_KERNEL_MATMUL:
 		return kernels->matmul != NULL;
+	case KILNI_KERNEL_CUSTOM:
+		return true;
 	default:
 		return false;
 	}
@@ -285,6 +287,8 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = program_workspace,
+	.load = kilni_cpu_load,
+	.unload = kilni_cpu_unload,
 };
 
 const struct kilni_driver kilni_cpu_driver = {

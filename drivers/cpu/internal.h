@@ -182,6 +182,13 @@ enum kiln_status kilni_run_inline(struct kilni_queue *queue,
 				  struct kilni_entry *entry,
 				  struct kilni_report *report);
 
+/* ---- kernels of the program's own ---- */
+
+enum kiln_status kilni_cpu_load(struct kilni_hw *hw,
+				const struct kilni_program_source *source,
+				struct kilni_program **out);
+void kilni_cpu_unload(struct kilni_hw *hw, struct kilni_program *program);
+
 /* ---- merging ---- */
 
 #define KILNI_MERGE_MOST 16

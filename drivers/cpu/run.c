@@ -65,6 +65,27 @@ static void gather_piece(void *arg, uint64_t i)
 			   kilni_min_u64(begin + s->unit, s->count));
 }
 
+static void custom_piece(void *arg, uint64_t i)
+{
+	const struct span *s = arg;
+	const struct kilni_custom_params *p = s->params;
+	uint64_t begin = i * s->unit;
+
+	kilni_program_of(p)->function(p->block, begin,
+				      kilni_min_u64(begin + s->unit,
+						    s->count));
+}
+
+static void run_custom(struct span *span, struct kilni_custom_params *p,
+		       struct kilni_team *team)
+{
+	p->block[0] = p->report;
+	span->params = p;
+	span->count = p->elements;
+	run_span(span, kilni_program_of(p)->whole ? &kilni_team_alone : team,
+		 custom_piece);
+}
+
 void kilni_run_kernel(const struct kilni_cpu_kernels *kernels,
 		      struct kilni_entry *entry, struct kilni_team *team)
 {
@@ -87,6 +108,9 @@ void kilni_run_kernel(const struct kilni_cpu_kernels *kernels,
 		break;
 	case KILNI_KERNEL_REDUCE:
 		kernels->reduce(&entry->params.reduce, team);
+		break;
+	case KILNI_KERNEL_CUSTOM:
+		run_custom(&span, &entry->params.custom, team);
 		break;
 	default:
 		kernels->matmul(&entry->params.matmul, team);
@@ -118,6 +142,11 @@ uint64_t kilni_run_cost(const struct kilni_entry *entry)
 		return items / 2;
 	case KILNI_KERNEL_MATMUL:
 		return items / 16;
+	case KILNI_KERNEL_CUSTOM:
+		/* Nobody knows; one for all elements may take any time. */
+		return kilni_program_of(&entry->params.custom)->whole
+			       ? UINT32_MAX
+			       : items;
 	default:
 		return items;
 	}

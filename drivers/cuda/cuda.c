@@ -377,6 +377,8 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = kilni_cuda_has,
 	.workspace = kilni_cuda_workspace,
+	.load = kilni_cuda_program_load,
+	.unload = kilni_cuda_program_unload,
 };
 
 const struct kilni_driver kilni_cuda_driver = {

@@ -100,6 +100,19 @@ uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
 
+/* ---- program.c: kernels of the program's own ---- */
+
+enum kiln_status
+kilni_cuda_program_load(struct kilni_hw *hw,
+			const struct kilni_program_source *source,
+			struct kilni_program **out);
+void kilni_cuda_program_unload(struct kilni_hw *hw,
+			       struct kilni_program *program);
+/* With the context current. */
+enum kiln_status kilni_cuda_program_run(struct kilni_cuda_hw *hw,
+					cu_stream stream,
+					struct kilni_custom_params *params);
+
 /* ---- queue.c ---- */
 
 enum kilni_cuda_state {

@@ -348,6 +348,9 @@ enum kiln_status kilni_cuda_launch(struct kilni_cuda_hw *hw, cu_stream stream,
 		return launch_reduce(&l, &entry->params.reduce);
 	case KILNI_KERNEL_MATMUL:
 		return launch_matmul(&l, &entry->params.matmul);
+	case KILNI_KERNEL_CUSTOM:
+		return kilni_cuda_program_run(hw, stream,
+					      &entry->params.custom);
 	default:
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				  "cuda: kernel %u is not there",

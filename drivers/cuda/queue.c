@@ -203,7 +203,8 @@ static void set_notable(struct kilni_cuda_queue *queue,
 static bool has_report(const struct kilni_entry *entry)
 {
 	return entry->kernel == KILNI_KERNEL_GATHER ||
-	       entry->kernel == KILNI_KERNEL_SCATTER;
+	       entry->kernel == KILNI_KERNEL_SCATTER ||
+	       entry->kernel == KILNI_KERNEL_CUSTOM;
 }
 
 static struct kilni_cuda_report *report_at(struct kilni_cuda_queue *queue,

@@ -295,6 +295,31 @@ static uint64_t program_workspace(const struct kilni_hw *hw,
 	return target_of(hw)->workspace(hw, kernel, params);
 }
 
+/* Any kernel is taken, for plans of other devices; none is run. */
+static enum kiln_status program_load(struct kilni_hw *hw,
+				     const struct kilni_program_source *source,
+				     struct kilni_program **out)
+{
+	struct kilni_program *program;
+
+	(void)hw;
+	KILNI_TRY(KILNI_FAULT("load"));
+	program = calloc(1, sizeof(*program));
+	if (!program)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "null: no memory for a kernel");
+	program->group = source->group;
+	program->groups_most = UINT32_MAX;
+	*out = program;
+	return KILN_OK;
+}
+
+static void program_unload(struct kilni_hw *hw, struct kilni_program *program)
+{
+	(void)hw;
+	free(program);
+}
+
 /* ---- the driver ---- */
 
 static const struct kilni_driver_ops driver_ops = {
@@ -330,6 +355,8 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = program_workspace,
+	.load = program_load,
+	.unload = program_unload,
 };
 
 const struct kilni_driver kilni_null_driver = {

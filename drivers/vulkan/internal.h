@@ -261,6 +261,15 @@ bool kilni_vk_has_kernel(enum kilni_kernel kernel);
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params);
 
+/* ---- kernels of the program's own (program.c) ---- */
+
+enum kiln_status
+kilni_vk_program_load(struct kilni_hw *hw,
+		      const struct kilni_program_source *source,
+		      struct kilni_program **out);
+void kilni_vk_program_unload(struct kilni_hw *hw,
+			     struct kilni_program *program);
+
 /* ---- the device ---- */
 
 struct kilni_vk_hw {

@@ -124,11 +124,12 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 	VkDeviceAddress params;
-	VkPipeline pipeline;
+	VkPipeline pipeline = dispatch->pipeline;
 
 	if (!dispatch->groups)
 		return KILN_OK;
-	KILNI_TRY(kilni_vk_pipeline(hw, &dispatch->kernel, &pipeline));
+	if (!pipeline)
+		KILNI_TRY(kilni_vk_pipeline(hw, &dispatch->kernel, &pipeline));
 	if (pipeline != batch->bound)
 		hw->vk.CmdBindPipeline(batch->commands,
 				       VK_PIPELINE_BIND_POINT_COMPUTE,
@@ -351,6 +352,8 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 		return kilni_vk_record_reduce(batch, &entry->params.reduce);
 	case KILNI_KERNEL_MATMUL:
 		return kilni_vk_record_matmul(batch, &entry->params.matmul);
+	case KILNI_KERNEL_CUSTOM:
+		return kilni_vk_record_custom(batch, &entry->params.custom);
 	default:
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				  "vulkan: there is no kernel of number %u",

@@ -11,6 +11,7 @@ struct kilni_vk_dispatch {
 	uint32_t params_bytes;
 	bool reports;              /* params begin with a report's address */
 	uint64_t groups;
+	VkPipeline pipeline;       /* in place of kernel, where it is set */
 };
 
 /*
@@ -49,6 +50,8 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 					const struct kilni_reduce_params *p);
 enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 					const struct kilni_matmul_params *p);
+enum kiln_status kilni_vk_record_custom(struct kilni_vk_batch *batch,
+					const struct kilni_custom_params *p);
 
 uint64_t kilni_vk_reduce_workspace(const struct kilni_reduce_params *p);
 uint64_t kilni_vk_scatter_workspace(const struct kilni_scatter_params *p);

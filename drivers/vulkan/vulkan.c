@@ -129,6 +129,8 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = kilni_vk_workspace,
+	.load = kilni_vk_program_load,
+	.unload = kilni_vk_program_unload,
 };
 
 const struct kilni_driver kilni_vulkan_driver = {

@@ -47,6 +47,11 @@ programs() # GLOB...: unit test programs, without their suffix
 	done
 }
 
+small() # examples of one file
+{
+	grep -l '^int main' examples/*.c | grep -vx examples/fashion.c
+}
+
 extra() # what is only distributed
 {
 	{
@@ -54,6 +59,7 @@ extra() # what is only distributed
 		find alloc kernels drivers -type f ! -name '*.[ch]' \
 			! -name '*.def' ! -name '*.kl' ! -name '*.am' \
 			! -name '*.m4' ! -name texts.bin
+		find examples -type f ! -name '*.[ch]'
 		find . -maxdepth 1 -name '*.md' | sed 's|^\./||'
 	} | grep -v '\.pyc$\|^man/.*\.[0-9]$' | sort
 }
@@ -90,9 +96,11 @@ write()
 		name=$(basename "$driver")
 		files "drivers/$name" | list "driver_${name}_sources"
 	done
-	for dir in alloc sched lib tools examples; do
+	for dir in alloc sched lib tools; do
 		files $dir | list ${dir}_sources
 	done
+	files examples | grep -vxF "$(small)" | list examples_sources
+	small | list small_examples
 	files include | list public_headers
 	files tests/conformance | list conformance_sources
 	files tests/differential | list differential_sources
