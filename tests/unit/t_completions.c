@@ -111,6 +111,7 @@ END_TEST
  * Twenty ops in a row, the seventh fails: it has the blame and its name, those
  * that follow from it are cancelled, the error is told once.
  */
+/* P10: of 20 ops the 7th fails. */
 START_TEST(p10_the_blame_is_where_the_failure_was)
 {
 	struct kiln_tensor *x = filled(1), *t[20] = { NULL };

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 /*
- * The other tests of files once more, each as a whole, where the system
+ * P15: the other tests of files once more, each as a whole, where the system
  * refuses io_uring: a filter as containers have it, and next to no locked
  * memory.
  */

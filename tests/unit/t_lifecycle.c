@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/testing.h"
 #include "sanitized.h"
 
-/* Fork, exit, threads that end, signals: what a guest must not disturb. */
+/*
+ * P12 and P13: fork, exit, threads that end, signals: what a guest must not
+ * disturb.
+ */
 
 static struct kiln_tensor *big(struct kiln_device *dev, double value)
 {
@@ -94,6 +99,124 @@ START_TEST(fork_after_listing)
 	ck_assert_int_eq(in_child(forked_child), 0);
 	kiln_tensor_release(inherited_tensor);
 	kiln_device_release(inherited);
+}
+END_TEST
+
+/* ---- P12: a program of its own after a fork ---- */
+
+static const char *program;
+
+static void exec_again(void)
+{
+	execl(program, program, "--alone", (char *)NULL);
+}
+
+START_TEST(fork_and_exec)
+{
+	struct kiln_device *dev = open_device("cpu");
+	struct kiln_tensor *x = big(dev, 1);
+
+	OK(kiln_exp(&x, x));
+	ck_assert_int_eq(in_child(exec_again), 6);
+	OK(kiln_device_sync(dev));
+	kiln_tensor_release(x);
+	kiln_device_release(dev);
+}
+END_TEST
+
+/* What the program does then: 1 + 2 + 3. */
+static int add_alone(void)
+{
+	struct kiln_device *dev = NULL;
+	struct kiln_tensor *x = NULL;
+	int32_t sum = 0;
+
+	if (kiln_device_open(&dev, "cpu") ||
+	    kiln_arange(&x, dev, KILN_I32, 1, 4, 1) || kiln_sum(&x, x) ||
+	    kiln_tensor_read(x, &sum, sizeof(sum)))
+		return 99;
+	kiln_tensor_release(x);
+	kiln_device_release(dev);
+	return sum;
+}
+
+/* ---- P13: the library goes before its threads do ---- */
+
+static struct {
+	enum kiln_status (*zeros)(struct kiln_tensor **out,
+				  struct kiln_device *device,
+				  enum kiln_dtype dtype, int rank,
+				  const int64_t *shape);
+	enum kiln_status (*exp)(struct kiln_tensor **out,
+				struct kiln_tensor *tensor);
+	void (*release)(struct kiln_tensor *tensor);
+	struct kiln_device *device;
+	pthread_barrier_t used, unloaded;
+} guest;
+
+static void *use_guest(void *unused)
+{
+	struct kiln_tensor *x = NULL;
+	const int64_t shape[] = { 100000 };
+
+	(void)unused;
+	for (int i = 0; i < 20; i++)
+		if (guest.zeros(&x, guest.device, KILN_F32, 1, shape) ||
+		    guest.exp(&x, x))
+			_exit(1);
+	guest.release(x);
+	pthread_barrier_wait(&guest.used);
+	pthread_barrier_wait(&guest.unloaded);
+	return NULL;
+}
+
+static void *find(void *library, const char *name)
+{
+	void *at = dlsym(library, name);
+
+	if (!at)
+		_exit(2);
+	return at;
+}
+
+static void unload_under_threads(void)
+{
+	const char *folder = getenv("builddir");
+	char path[512];
+	void *library;
+	pthread_t thread[4];
+	enum kiln_status (*open_it)(struct kiln_device **, const char *);
+
+	snprintf(path, sizeof(path), "%s/.libs/libkiln.so",
+		 folder ? folder : ".");
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		_exit(77);
+	*(void **)&guest.zeros = find(library, "kiln_zeros");
+	*(void **)&guest.exp = find(library, "kiln_exp");
+	*(void **)&guest.release = find(library, "kiln_tensor_release");
+	*(void **)&open_it = find(library, "kiln_device_open");
+	if (open_it(&guest.device, "cpu"))
+		_exit(3);
+	pthread_barrier_init(&guest.used, NULL, 5);
+	pthread_barrier_init(&guest.unloaded, NULL, 5);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread[i], NULL, use_guest, NULL);
+	pthread_barrier_wait(&guest.used);
+	dlclose(library);
+	pthread_barrier_wait(&guest.unloaded);
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	exit(5);
+}
+
+START_TEST(dlclose_before_threads_end)
+{
+	int status = in_child(unload_under_threads);
+
+	/* There is no library where only the archive was built. */
+	if (status != 77)
+		ck_assert_int_eq(status, 5);
 }
 END_TEST
 
@@ -225,15 +348,20 @@ START_TEST(signals_are_left_alone)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("lifecycle");
 	TCase *tcase = tcase_create("cpu");
 
+	program = argv[0];
+	if (argc > 1 && !strcmp(argv[1], "--alone"))
+		return add_alone();
 	tcase_set_timeout(tcase, 60);
 	if (!SANITIZED) {
 		tcase_add_test(tcase, fork_with_an_open_device);
 		tcase_add_test(tcase, fork_after_listing);
+		tcase_add_test(tcase, fork_and_exec);
+		tcase_add_test(tcase, dlclose_before_threads_end);
 	}
 	tcase_add_test(tcase, exit_with_work_in_flight);
 	tcase_add_test(tcase, release_in_an_exit_handler);

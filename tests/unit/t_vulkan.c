@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +178,7 @@ static void *count_up(void *arg)
 	return (void *)(uintptr_t)(have == (float)ROUNDS);
 }
 
+/* P11: one VkQueue below, and somebody who waits for all of it. */
 START_TEST(one_queue_many_threads)
 {
 	pthread_t thread[THREADS];
@@ -225,6 +228,7 @@ static enum kiln_status work_until_it_fails(struct kiln_tensor *x)
 	return status;
 }
 
+/* P09: by a submission, and without a word. */
 START_TEST(submit_that_loses_the_device)
 {
 	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3);
@@ -406,6 +410,7 @@ static void flip(long at)
 }
 
 /* Whatever is wrong with the file: results are right, and it is replaced. */
+/* P45: what is on the disk is never trusted, and never needed. */
 START_TEST(damaged_cache_is_replaced)
 {
 	static const long flips[] = { 0, 8, 12, 16, 30, 50, 90, -1 };
@@ -439,6 +444,23 @@ START_TEST(damaged_cache_is_replaced)
 END_TEST
 
 /* No place for it is no reason to fail, nor to leave anything behind. */
+/* P45: no room for it. Nothing half-written stays. */
+START_TEST(cache_on_a_full_disk)
+{
+	struct rlimit before, little = { 40, 40 };
+
+	ck_assert(!getrlimit(RLIMIT_FSIZE, &before));
+	little.rlim_max = before.rlim_max;
+	ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	ck_assert(!setrlimit(RLIMIT_FSIZE, &little));
+	run_once();
+	ck_assert(!setrlimit(RLIMIT_FSIZE, &before));
+	ck_assert_int_eq(list_folder(), 0);
+	run_once();
+	ck_assert_int_eq(list_folder(), 1);
+}
+END_TEST
+
 START_TEST(cache_without_a_place)
 {
 	static const char *const places[] = { "/proc/kiln", "/dev/null/x",
@@ -515,6 +537,7 @@ static void add_cases(Suite *suite)
 	tcase_set_timeout(cache, 120);
 	tcase_add_test(cache, damaged_cache_is_replaced);
 	tcase_add_test(cache, cache_without_a_place);
+	tcase_add_test(cache, cache_on_a_full_disk);
 	suite_add_tcase(suite, cache);
 }
 
