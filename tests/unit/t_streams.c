@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api.h"
 
+#include <malloc.h>
 #include <pthread.h>
 
 #include "base/base.h"
@@ -472,6 +473,60 @@ START_TEST(full_ring_is_busy)
 }
 END_TEST
 
+#define STREAMS 16
+/* A GPU in software takes its time. */
+#define PIECES                                                                 \
+	(strcmp(tested_selector(), "cpu")		 ? 30                  \
+	 : SANITIZED || getenv("CHECK_QUICK") ? 300 : 2000)
+
+/* Bytes that malloc has given out; 0 where another allocator stands for it. */
+static size_t host_bytes(void)
+{
+	return SANITIZED ? 0 : mallinfo2().uordblks;
+}
+
+/* Queues so many ops on every stream, and waits wherever one is full. */
+static void queue_much(struct kiln_stream **stream, struct kiln_tensor **x)
+{
+	for (int i = 0; i < PIECES; i++)
+		for (int s = 0; s < STREAMS; s++) {
+			enum kiln_status status;
+
+			OK(kiln_stream_set_current(dev, stream[s]));
+			while ((status = kiln_neg(&x[s], x[s])) ==
+			       KILN_ERR_BUSY)
+				OK(kiln_stream_sync(stream[s]));
+			OK(status);
+		}
+	OK(kiln_stream_set_current(dev, NULL));
+	OK(kiln_device_sync(dev));
+}
+
+/* What has been queued once is enough for all that comes. */
+START_TEST(rings_stay_within_their_bound)
+{
+	struct kiln_stream *stream[STREAMS] = { NULL };
+	struct kiln_tensor *x[STREAMS] = { NULL };
+	/* Rings of 256 entries in chunks, and what each device keeps. */
+	size_t bound = STREAMS * 256 * sizeof(struct kilni_entry) + 65536;
+	size_t before;
+
+	for (int s = 0; s < STREAMS; s++) {
+		OK(kiln_stream_create(&stream[s], dev));
+		OK(kiln_ones(&x[s], dev, KILN_F32, 1, SHAPE(4096)));
+	}
+	before = host_bytes();
+	for (int round = 0; round < 3; round++) {
+		queue_much(stream, x);
+		ck_assert_uint_le(host_bytes(), before + bound);
+	}
+	for (int s = 0; s < STREAMS; s++) {
+		kiln_tensor_release(x[s]);
+		kiln_stream_release(stream[s]);
+	}
+}
+END_TEST
+
 static void *count_up(void *arg)
 {
 	struct kiln_tensor *one = FLOATS(dev, 1), *sum = filled(0);
@@ -551,7 +606,9 @@ int main(void)
 	tcase_add_test(tcase, upload_behind_queued_work);
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(ring, setup_small_ring, teardown);
+	tcase_set_timeout(ring, 120);
 	tcase_add_test(ring, full_ring_is_busy);
+	tcase_add_test(ring, rings_stay_within_their_bound);
 	suite_add_tcase(suite, ring);
 	return run_suite(suite);
 }
