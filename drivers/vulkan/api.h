@@ -65,7 +65,12 @@
 	X(CmdPushConstants)                                                    \
 	X(CmdDispatch)                                                         \
 	X(CmdPipelineBarrier)                                                  \
-	X(CmdCopyBuffer)
+	X(CmdCopyBuffer)                                                       \
+	X(CreateQueryPool)                                                     \
+	X(DestroyQueryPool)                                                    \
+	X(GetQueryPoolResults)                                                 \
+	X(CmdResetQueryPool)                                                   \
+	X(CmdWriteTimestamp)
 
 #define KILNI_VK_FIELD_(name) PFN_vk##name name;
 

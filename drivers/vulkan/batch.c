@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
+
 #define SLAB_BATCHES 16
 #define SLABS_MOST 16
 #define SLICE_NS 50000000u
@@ -28,6 +30,7 @@ static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 
 	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
 			   &batch->pool));
+	KILNI_TRY(kilni_vk_stamps_create(hw, batch));
 	commands.commandPool = batch->pool;
 	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
 			&batch->commands);
@@ -35,10 +38,14 @@ static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 
 static void destroy_slab(struct kilni_vk_hw *hw, struct kilni_vk_slab *slab)
 {
-	for (unsigned i = 0; slab->batch && i < slab->batches; i++)
-		if (!hw->hung)
-			hw->vk.DestroyCommandPool(hw->device,
-						  slab->batch[i].pool, NULL);
+	for (unsigned i = 0; slab->batch && i < slab->batches; i++) {
+		if (hw->hung)
+			break;
+		hw->vk.DestroyCommandPool(hw->device, slab->batch[i].pool,
+					  NULL);
+		hw->vk.DestroyQueryPool(hw->device, slab->batch[i].stamps,
+					NULL);
+	}
 	kilni_vk_block_destroy(hw, &slab->params);
 	kilni_vk_block_destroy(hw, &slab->reports);
 	free(slab->batch);
@@ -119,7 +126,8 @@ static void start_batch(struct kilni_vk_queue *queue,
 
 	batch->next = NULL;
 	batch->queue = queue;
-	batch->recording = batch->calls = false;
+	batch->recording = batch->calls = batch->stamped = false;
+	batch->submitted_ns = batch->finished_ns = 0;
 	batch->entries = batch->kernels = batch->report_count = 0;
 	batch->params_used = 0;
 	batch->bound = VK_NULL_HANDLE;
@@ -238,6 +246,8 @@ static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
 		if (batch->fate[i] == KILNI_VK_PASSED)
 			continue;
 		batch->fate[i] = KILNI_VK_PASSED;
+		if (entry->kind != KILNI_ENTRY_KERNEL)
+			continue;
 		client->failed(client->context, entry, status, NULL);
 	}
 	batch->recording = false;
@@ -268,6 +278,7 @@ static enum kiln_status submit_commands(struct kilni_vk_hw *hw,
 	enum kiln_status status;
 
 	show_host(hw, batch);
+	batch->submitted_ns = kilni_trace_begin();
 	KILNI_TRY(KILNI_VK(&hw->vk, EndCommandBuffer, batch->commands));
 	pthread_mutex_lock(&hw->queue_lock);
 	status = queue_submit(hw, batch->commands, hw->signalled + 1);
@@ -448,9 +459,14 @@ static void finish_entry(struct kilni_vk_batch *batch, unsigned i,
 	if (entry->kind == KILNI_ENTRY_CALL)
 		entry->params.call.call(entry->params.call.data,
 					entry->params.call.user);
+	else if (entry->kind == KILNI_ENTRY_CLOCK)
+		kilni_vk_finish_stamp(batch, i, entry->params.clock.stamp);
 	else if (batch->fate[i] != KILNI_VK_PASSED)
 		finish_kernel(batch, entry, reports,
 			      reports ? (*report)++ : 0);
+	if (KILNI_UNLIKELY(batch->submitted_ns) &&
+	    entry->kind == KILNI_ENTRY_KERNEL)
+		kilni_vk_trace_kernel(batch, i, entry);
 }
 
 static void finish_batch(struct kilni_vk_batch *batch)

@@ -40,6 +40,7 @@ struct kilni_vk_physical {
 	uint64_t max_buffer_bytes;
 	uint64_t heap_bytes;       /* of the largest device-local heap */
 	uint32_t family;           /* of the queue to compute on */
+	unsigned timestamp_bits;   /* of its clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
 	bool software;
 	char refused[512];         /* what it lacks, complete; "" : nothing */
@@ -135,7 +136,8 @@ void kilni_vk_cache_write(const struct kilni_vk_physical *physical,
 enum kilni_vk_fate {
 	KILNI_VK_PASSED,           /* no kernel, or skipped, or failed */
 	KILNI_VK_RAN,
-	KILNI_VK_REPORTS           /* the same, and it has the next report */
+	KILNI_VK_REPORTS,          /* the same, and it has the next report */
+	KILNI_VK_STAMPED           /* a CLOCK whose time is written */
 };
 
 struct kilni_vk_batch {
@@ -150,6 +152,9 @@ struct kilni_vk_batch {
 
 	bool recording;            /* commands are being recorded */
 	bool calls;                /* has a CALL */
+	bool stamped;              /* times are written into stamps */
+	VkQueryPool stamps;
+	uint64_t submitted_ns, finished_ns; /* where the process is traced */
 	unsigned entries, kernels, report_count;
 	uint32_t params_used;
 	VkPipeline bound;
@@ -194,6 +199,28 @@ enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
 
 static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw);
+
+/* ---- time (clock.c) ---- */
+
+/* A moment on the device and on the host, for traces. */
+struct kilni_vk_anchor {
+	uint64_t ticks, host_ns;
+	uint64_t last_ns;          /* the end of the last kernel */
+};
+
+void kilni_vk_clock(const struct kilni_hw *hw, struct kilni_clock *clock);
+enum kiln_status kilni_vk_stamps_create(struct kilni_vk_hw *hw,
+					struct kilni_vk_batch *batch);
+/* Has the time written, before or (end: 1) behind an entry of the batch. */
+enum kiln_status kilni_vk_stamp(struct kilni_vk_batch *batch, unsigned entry,
+				unsigned end);
+/* Whether kernels are to have stamps. */
+bool kilni_vk_traces(const struct kilni_vk_batch *batch);
+/* Gives the stamp of a CLOCK its state. */
+void kilni_vk_finish_stamp(struct kilni_vk_batch *batch, unsigned entry,
+			   struct kilni_stamp *stamp);
+void kilni_vk_trace_kernel(struct kilni_vk_batch *batch, unsigned entry,
+			   const struct kilni_entry *what);
 
 /* ---- queues (queue.c) ---- */
 
@@ -253,6 +280,9 @@ void kilni_vk_queues_resume(struct kilni_vk_queue *list);
  */
 enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 				 const struct kilni_entry *entry);
+
+/* Opens the batch's commands where that has not been done. */
+enum kiln_status kilni_vk_open_commands(struct kilni_vk_batch *batch);
 
 /* Room for the parameters of one more entry. */
 bool kilni_vk_has_room(const struct kilni_vk_batch *batch);
@@ -320,6 +350,7 @@ struct kilni_vk_hw {
 	uint64_t reached_ns;       /* ... and when it was new */
 	pthread_t thread;
 
+	struct kilni_vk_anchor anchor; /* whoever completes batches has it */
 	uint64_t found;            /* atomic: failures that kernels found */
 	int lost;                  /* atomic */
 	int hung;                  /* atomic: its objects may be in use */

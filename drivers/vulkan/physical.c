@@ -173,6 +173,8 @@ static void find_family(const struct kilni_vk_loader *vk,
 		    !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
 			p->family = i;
 	}
+	if (p->family < count)
+		p->timestamp_bits = family[p->family].timestampValidBits;
 	if (p->family == count)
 		miss(p, "a queue that computes");
 }

@@ -172,7 +172,26 @@ static enum kiln_status record_kernel(struct kilni_vk_batch *batch,
 	if (kilni_vk_is_lost(hw_of(batch->queue)))
 		return kilni_fail(KILN_ERR_DEVICE_LOST, 0,
 				  "vulkan: the device is lost");
-	return kilni_vk_record(batch, entry);
+	if (!kilni_vk_traces(batch))
+		return kilni_vk_record(batch, entry);
+	KILNI_TRY(kilni_vk_stamp(batch, batch->entries - 1, 0));
+	KILNI_TRY(kilni_vk_record(batch, entry));
+	return kilni_vk_stamp(batch, batch->entries - 1, 1);
+}
+
+/* What cannot be stamped is told when the batch is completed. */
+static void record_clock(struct kilni_vk_batch *batch)
+{
+	struct kilni_error_record before;
+	enum kiln_status status;
+
+	kilni_error_save(&before);
+	status = KILNI_FAULT("clock");
+	if (status == KILN_OK && !kilni_vk_is_lost(hw_of(batch->queue)))
+		status = kilni_vk_stamp(batch, batch->entries - 1, 0);
+	kilni_error_restore(&before);
+	if (status == KILN_OK)
+		batch->fate[batch->entries - 1] = KILNI_VK_STAMPED;
 }
 
 static void record_entry(struct kilni_vk_batch *batch,
@@ -186,6 +205,8 @@ static void record_entry(struct kilni_vk_batch *batch,
 	*fate = KILNI_VK_PASSED;
 	batch->calls |= entry->kind == KILNI_ENTRY_CALL;
 	queue->join |= entry->kind == KILNI_ENTRY_WAIT;
+	if (entry->kind == KILNI_ENTRY_CLOCK)
+		record_clock(batch);
 	if (entry->kind != KILNI_ENTRY_KERNEL || is_refused(queue, entry))
 		return;
 	status = record_kernel(batch, entry);

@@ -191,6 +191,16 @@ static void note_ranges(struct kilni_vk_queue *queue,
 	}
 }
 
+enum kiln_status kilni_vk_open_commands(struct kilni_vk_batch *batch)
+{
+	if (batch->recording)
+		return KILN_OK;
+	KILNI_TRY(begin(kilni_vk_hw_of(batch->queue->base.hw), batch));
+	batch->recording = true;
+	add_barrier(batch, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, 0);
+	return KILN_OK;
+}
+
 /*
  * Opens the commands where that has not been done, and orders the entry behind
  * what it conflicts with. What other queues wrote, and a host has waited for,

@@ -123,7 +123,7 @@ static const struct kilni_device_ops device_ops = {
 	.dtype_usage = device_dtype_usage,
 	.workers = kilni_device_stub_workers,
 	.explain = device_explain,
-	.clock = kilni_device_stub_clock,
+	.clock = kilni_vk_clock,
 };
 
 static const struct kilni_program_ops program_ops = {

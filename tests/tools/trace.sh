@@ -82,7 +82,7 @@ check
 # ones is full; 39 and 9 times neg
 figure "submit 50" "launch 50" "window 3" "process_name 1" \
 	"name full" "name neg" "name outer" "name inner" "name empty"
-[ "$device" != cpu ] || figure "clock device"
+figure "clock device"
 grep -q '^driver [1-9]' "$work/sum" || complain "no call of the driver"
 grep -q '^memory [1-9]' "$work/sum" || complain "no count of the memory"
 [ "$(cat "$work/out")" = text ] ||
@@ -100,7 +100,7 @@ if "$kiln" info | grep -q null; then
 fi
 
 # Each process has its part: one that forks, and two behind a shell.
-trace 0 "$planned" open "$device" ops 10 fork open "$device" ops 7
+trace 0 "$planned" open cpu ops 10 fork open cpu ops 7
 check
 figure "process_name 2" "submit 17"
 # shellcheck disable=SC2016 # for the inner shell

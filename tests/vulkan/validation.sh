@@ -65,3 +65,7 @@ for vectors in kiln matmul index float_reduce; do
 	run "$builddir/tests/conform" --device vulkan:cpu \
 		"${srcdir:?}/tests/vectors/$vectors.jsonl"
 done
+CK_RUN_CASE=windows
+KILN_TEST_DEVICE=vulkan:cpu
+export KILN_TEST_DEVICE
+run "$builddir/tests/unit/t_profile"
