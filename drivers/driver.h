@@ -406,6 +406,7 @@ struct kilni_entry {
 	uint16_t params_bytes;
 	uint64_t seq;          /* 1, 2, 3, ... on its stream */
 	uint64_t user;         /* a kernel's number among its stream's work */
+	uint64_t given_ns;     /* the driver's own, for traces */
 	struct kilni_operand operand[KILNI_OPERANDS_MAX];
 	union {
 		uint64_t raw[KILNI_PARAMS_BYTES / 8];
@@ -428,6 +429,7 @@ struct kilni_entry {
 		} call;
 		struct {
 			struct kilni_stamp *stamp;
+			void *driver; /* its own */
 		} clock;
 	} params;
 };

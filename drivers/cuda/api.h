@@ -132,6 +132,8 @@ struct cu_page_access {
 	  (cu_event event, cu_stream stream))                                  \
 	X(event_query, "cuEventQuery", false, (cu_event event))                \
 	X(event_sync, "cuEventSynchronize", false, (cu_event event))           \
+	X(event_elapsed, "cuEventElapsedTime", false,                          \
+	  (float *ms, cu_event begin, cu_event end))                           \
 	X(launch, "cuLaunchKernel", false,                                     \
 	  (cu_function function, unsigned grid_x, unsigned grid_y,             \
 	   unsigned grid_z, unsigned block_x, unsigned block_y,                \

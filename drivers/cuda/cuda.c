@@ -356,6 +356,12 @@ static const char *device_explain(const struct kilni_hw *hw)
 	return kilni_cuda_hw(hw)->explain;
 }
 
+static void device_clock(const struct kilni_hw *hw, struct kilni_clock *clock)
+{
+	(void)hw;
+	*clock = KILNI_CLOCK_HOST;
+}
+
 /* ---- the driver ---- */
 
 static const struct kilni_driver_ops driver_ops = {
@@ -371,7 +377,7 @@ static const struct kilni_device_ops device_ops = {
 	.dtype_usage = device_dtype_usage,
 	.workers = kilni_device_stub_workers,
 	.explain = device_explain,
-	.clock = kilni_device_stub_clock,
+	.clock = device_clock,
 };
 
 static const struct kilni_program_ops program_ops = {

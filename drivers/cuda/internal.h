@@ -128,6 +128,12 @@ struct kilni_cuda_mark {
 	uint64_t seq;
 };
 
+/* An event that has a time. */
+struct kilni_cuda_time {
+	struct kilni_cuda_time *next;
+	cu_event event;
+};
+
 /* A report as kernels see it, in pinned memory. */
 struct kilni_cuda_report {
 	uint64_t position;
@@ -147,6 +153,7 @@ struct kilni_cuda_queue {
 	uint64_t submitted;
 	uint64_t marked;       /* covered by a mark; also read without it */
 	struct kilni_cuda_mark *pending, **pending_end, *spare;
+	struct kilni_cuda_time *spare_time;
 	struct kilni_cuda_queue *held, *next_held; /* by this one; with it */
 	struct kilni_cuda_queue *held_by;
 	uint64_t held_until;
@@ -173,6 +180,9 @@ struct kilni_cuda_queue {
 	uint64_t reports_free; /* atomic: reports that are done with */
 	struct kilni_chunk *old_chunk;
 	unsigned old_slot;
+	struct kilni_cuda_time *last_time; /* of the last stamp */
+	uint64_t last_ns;
+	uint64_t seen_ns;      /* when something was last seen to be done */
 };
 
 extern const struct kilni_queue_ops kilni_cuda_queue_ops;
@@ -183,6 +193,20 @@ void kilni_cuda_queue_run(struct kilni_cuda_queue *queue);
 void kilni_cuda_queue_retire(struct kilni_cuda_queue *queue);
 /* Waits until all that is marked has retired, or the device is lost. */
 void kilni_cuda_queue_settle(struct kilni_cuda_queue *queue);
+
+/* ---- clock.c ---- */
+
+void kilni_cuda_issue_clock(struct kilni_cuda_queue *queue,
+			    struct kilni_entry *entry);
+/* Gives the stamp its state; done: the device has got there. */
+void kilni_cuda_retire_clock(struct kilni_cuda_queue *queue,
+			     const struct kilni_entry *entry, bool done);
+/* With the context current. */
+void kilni_cuda_times_free(struct kilni_cuda_queue *queue);
+/* A kernel that is seen to be done. */
+void kilni_cuda_trace_kernel(struct kilni_cuda_queue *queue,
+			     const struct kilni_entry *entry,
+			     uint64_t seen_ns);
 
 /* ---- attendant.c ---- */
 

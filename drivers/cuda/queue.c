@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/trace.h"
+
 /*
  * Entries go through two walks over the same chunks. The first one puts them
  * on the stream (issue). Behind every few of them comes a mark: the stream
@@ -242,6 +244,7 @@ static void issue_kernel(struct kilni_cuda_queue *queue,
 
 	NOTE(entry) = 0;
 	entry->params.raw[0] = 0;
+	entry->given_ns = kilni_trace_begin();
 	if (is_suspect(queue) &&
 	    queue->client.check(queue->client.context, entry) != KILN_OK) {
 		NOTE(entry) = NOTE_REFUSED;
@@ -359,7 +362,8 @@ static bool needs_mark(const struct kilni_cuda_queue *queue,
 {
 	if (queue->issued == queue->marked)
 		return false;
-	return entry->kind != KILNI_ENTRY_KERNEL ||
+	return (entry->kind != KILNI_ENTRY_KERNEL &&
+		entry->kind != KILNI_ENTRY_CLOCK) ||
 	       queue->issued - queue->marked >= MARK_EVERY ||
 	       (has_report(entry) && reports_are_full(queue));
 }
@@ -374,6 +378,10 @@ static bool issue(struct kilni_cuda_queue *queue, struct kilni_entry *entry)
 		return issue_gate(queue, entry->params.gate.gate);
 	case KILNI_ENTRY_CALL:
 		return !leave_to_attendant(queue, entry);
+	case KILNI_ENTRY_CLOCK:
+		set_notable(queue, entry);
+		kilni_cuda_issue_clock(queue, entry);
+		return true;
 	default:
 		if (has_report(entry)) {
 			if (reports_are_full(queue))
@@ -548,6 +556,9 @@ static bool retire_entry(struct kilni_cuda_queue *queue,
 
 	if (entry->kind == KILNI_ENTRY_KERNEL)
 		retire_kernel(queue, entry);
+	if (entry->kind == KILNI_ENTRY_CLOCK)
+		kilni_cuda_retire_clock(queue, entry, entry->seq <=
+					load_counter(queue));
 	if (entry->kind != KILNI_ENTRY_WAIT)
 		return true;
 	target = cuda_queue(entry->params.wait.wait_queue);
@@ -560,12 +571,14 @@ static bool retire_entry(struct kilni_cuda_queue *queue,
 static bool is_notable(const struct kilni_cuda_queue *queue, uint64_t seq)
 {
 	return is_suspect(queue) || kilni_cuda_is_lost(hw_of(queue)) ||
+	       kilni_is_traced() ||
 	       __atomic_load_n(&queue->notable, __ATOMIC_ACQUIRE) >= seq;
 }
 
 static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 {
-	uint64_t seq = queue->retired;
+	uint64_t seq = queue->retired, seen_ns = kilni_trace_begin();
+	struct kilni_entry *entry;
 	struct kilni_chunk *old;
 
 	while (seq < upto) {
@@ -575,10 +588,12 @@ static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 			queue->old_slot = 0;
 			queue->client.chunk_done(queue->client.context, old);
 		}
-		if (is_notable(queue, seq + 1) &&
-		    !retire_entry(queue,
-				  &queue->old_chunk->entry[queue->old_slot]))
+		entry = &queue->old_chunk->entry[queue->old_slot];
+		if (is_notable(queue, seq + 1) && !retire_entry(queue, entry))
 			break;
+		if (KILNI_UNLIKELY(seen_ns) &&
+		    entry->kind == KILNI_ENTRY_KERNEL)
+			kilni_cuda_trace_kernel(queue, entry, seen_ns);
 		queue->old_slot++;
 		seq++;
 		/* What failed is known before the number rises. */
@@ -586,6 +601,7 @@ static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 			__atomic_store_n(&queue->retired, seq,
 					 __ATOMIC_RELEASE);
 	}
+	queue->seen_ns = seen_ns;
 	__atomic_store_n(&queue->retired, seq, __ATOMIC_RELEASE);
 }
 
@@ -718,6 +734,7 @@ static void free_queue(struct kilni_cuda_queue *queue)
 		(void)kilni_cuda.stream_destroy(queue->stream);
 	free_marks(queue->pending);
 	free_marks(queue->spare);
+	kilni_cuda_times_free(queue);
 	if (queue->counter)
 		(void)kilni_cuda.host_free(queue->counter);
 	free(queue);

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "tests/stubs/cuda.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -367,6 +368,7 @@ static void work_on(struct stub_stream *stream, struct stub_work *work)
 		break;
 	case STUB_RECORD:
 		pthread_mutex_lock(&lock);
+		work->event->time_ns = kilni_now_ns();
 		__atomic_store_n(&work->event->done, work->value,
 				 __ATOMIC_RELEASE);
 		pthread_cond_broadcast(&stream->moved);
@@ -548,10 +550,12 @@ CALL(cuMemcpyDtoDAsync_v2, uint64_t to, uint64_t from, size_t bytes,
 
 CALL(cuEventCreate, struct stub_event **out, unsigned flags)
 {
-	(void)flags;
 	ENTER_CONTEXT();
 	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : 2;
+	if (!*out)
+		return 2;
+	(*out)->timed = !(flags & 2);
+	return 0;
 }
 
 CALL(cuEventDestroy_v2, struct stub_event *event)
@@ -583,6 +587,25 @@ CALL(cuEventQuery, struct stub_event *event)
 	done = event->done >= event->recorded;
 	pthread_mutex_unlock(&lock);
 	return done ? 0 : 600;
+}
+
+/* Both have times and have been reached, else it is refused. */
+CALL(cuEventElapsedTime, float *ms, struct stub_event *begin,
+     struct stub_event *end)
+{
+	int result = 0;
+
+	ENTER_CONTEXT();
+	pthread_mutex_lock(&lock);
+	if (!begin->timed || !end->timed || !begin->recorded || !end->recorded)
+		result = 400;
+	else if (begin->done < begin->recorded || end->done < end->recorded)
+		result = 600;
+	else
+		*ms = (float)((double)(int64_t)(end->time_ns -
+						begin->time_ns) / 1e6);
+	pthread_mutex_unlock(&lock);
+	return result;
 }
 
 CALL(cuEventSynchronize, struct stub_event *event)

@@ -12,6 +12,8 @@ enum stub_kind { STUB_COPY, STUB_WRITE, STUB_LAUNCH, STUB_RECORD, STUB_WAIT };
 
 struct stub_event {
 	uint64_t recorded, done;
+	uint64_t time_ns;          /* when it was last reached */
+	int timed;
 	struct stub_stream *stream; /* of the last record */
 };
 

@@ -65,6 +65,8 @@ for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
 	case $said in
 	*"only the tables of cuda"*) fail "$said" ;;
 	esac
+	said=$(KILN_STUB_CUDA=$settings KILN_TEST_DEVICE=cuda \
+		"$builddir/tests/unit/t_profile") || fail "windows: $said"
 	[ -z "${CHECK_QUICK-}" ] || break
 done
 

@@ -68,10 +68,20 @@ static int step(int number)
 	return good;
 }
 
+/* With a window around it, which may come to nothing but has an end. */
 static void walk(void)
 {
+	struct kiln_duration *duration = NULL;
+	struct kiln_profile *window = NULL;
+
+	(void)is_good(kiln_profile_start(&window, device));
 	for (int i = 0; i < STEPS && step(i); i++)
 		;
+	if (window && !is_good(kiln_profile_end(&duration, window, NULL)))
+		kiln_profile_abandon(window);
+	if (duration && kiln_duration_wait(duration, INT64_C(10000000000)))
+		fail("a window without an end");
+	kiln_duration_release(duration);
 	(void)is_good(kiln_device_sync(device));
 }
 
