@@ -348,6 +348,62 @@ START_TEST(signals_are_left_alone)
 }
 END_TEST
 
+/* ---- more handles than a thread keeps, and threads that only release ---- */
+
+enum { HANDLES = 3000 };
+
+static struct kiln_device *shared;
+static struct kiln_tensor *handles[HANDLES];
+static pthread_key_t late;
+
+static void make_handles(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		OK(kiln_full(&handles[i], shared, KILN_I32, 1, SHAPE(1),
+			     kiln_int(i)));
+}
+
+/* Runs after what the library keeps for the thread has gone, or before. */
+static void release_late(void *data)
+{
+	kiln_tensor_release(data);
+}
+
+static void *release_most(void *unused)
+{
+	ck_assert_int_eq(pthread_setspecific(late, handles[0]), 0);
+	for (int i = 1; i < HANDLES; i++)
+		if (i % 3)
+			kiln_tensor_release(handles[i]);
+	/* What has come back is used again, and is whole. */
+	for (int i = 1; i < HANDLES; i++)
+		if (i % 3)
+			handles[i] = KILN_TENSOR_NONE, make_handles(i, i + 1);
+	return unused;
+}
+
+START_TEST(handles_change_threads)
+{
+	pthread_t thread;
+
+	shared = open_device("cpu");
+	ck_assert_int_eq(pthread_key_create(&late, release_late), 0);
+	make_handles(0, HANDLES);
+	ck_assert_int_eq(pthread_create(&thread, NULL, release_most, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	for (int i = 1; i < HANDLES; i++) {
+		int32_t value = -1;
+
+		ck_assert_int_eq(kiln_tensor_rank(handles[i]), 1);
+		OK(kiln_tensor_read(handles[i], &value, sizeof(value)));
+		ck_assert_int_eq(value, i);
+		kiln_tensor_release(handles[i]);
+	}
+	pthread_key_delete(late);
+	kiln_device_release(shared);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("lifecycle");
@@ -369,6 +425,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, short_lived_threads);
 	tcase_add_test(tcase, reopen_many_times);
 	tcase_add_test(tcase, signals_are_left_alone);
+	tcase_add_test(tcase, handles_change_threads);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }
