@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/poison.h"
+#include "base/poison.h"
 
 /*
  * Memory objects: created, attached to the range, detached, destroyed. What

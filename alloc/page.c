@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "alloc/poison.h"
 #include "alloc/publish.h"
+#include "base/poison.h"
 
 /*
  * When pages go back. Let the recent peak be the highest sum of live bytes in

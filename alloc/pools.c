@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "alloc/fast.h"
-#include "alloc/poison.h"
 #include "alloc/publish.h"
+#include "base/poison.h"
 
 /* Slices start on cache lines of their own, whatever the driver needs. */
 #define LEAST_UNIT 64

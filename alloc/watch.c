@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc/fast.h"
-#include "alloc/poison.h"
+#include "base/poison.h"
 
 #include <string.h>
 

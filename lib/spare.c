@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "alloc/poison.h"
+#include "base/poison.h"
 
 /* So many of a kind stay with a thread. */
 #define LIMIT 1024

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "alloc/poison.h"
+#include "base/poison.h"
 #include "lib/internal.h"
 #include "tests/unit/sanitized.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/unit/api.h"
 
-#include "alloc/poison.h"
+#include "base/poison.h"
 #include "lib/internal.h"
 
 #define MIB (1 << 20)

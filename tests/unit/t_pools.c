@@ -4,7 +4,7 @@
 #include "tests/unit/pools_fake.h"
 
 #include "alloc/internal.h"
-#include "alloc/poison.h"
+#include "base/poison.h"
 
 static const char *message(void)
 {

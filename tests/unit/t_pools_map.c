@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "alloc/internal.h"
-#include "alloc/poison.h"
+#include "base/poison.h"
 #include "drivers/null/null.h"
 #include "tests/unit/drv_rig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef KILNI_ALLOC_POISON_H
-#define KILNI_ALLOC_POISON_H
+#ifndef KILNI_BASE_POISON_H
+#define KILNI_BASE_POISON_H
 
 /*
  * Under AddressSanitizer, and under valgrind where its header was there at
