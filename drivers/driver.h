@@ -25,7 +25,7 @@
  * Arguments have been checked by the callers. Every call may fail and returns
  * a status with the error record filled; those that return void cannot. Fault
  * sites: "open", "page_alloc", "map_reserve", "map_create", "map_attach",
- * "map_detach", "write", "read", "queue_create", "submit", "launch" for every
+ * "map_detach", "write", "read", "host_pin", "queue_create", "submit", "launch" for every
  * kernel entry, inline or not, and "clock" for every CLOCK entry.
  */
 
@@ -148,7 +148,17 @@ struct kilni_page {
 	  (struct kilni_hw * hw, uint64_t to, const void *from,                \
 	   uint64_t bytes))                                               \
 	X(enum kiln_status, KILNI_UNSUPPORTED("read"), read,                   \
-	  (struct kilni_hw * hw, void *to, uint64_t from, uint64_t bytes))
+	  (struct kilni_hw * hw, void *to, uint64_t from, uint64_t bytes))     \
+	/*                                                                     \
+	 * Makes copies from and to host memory faster, where the device gains \
+	 * by it: else KILN_ERR_UNSUPPORTED, the record left alone. Ranges do  \
+	 * not overlap.                                                        \
+	 */                                                                    \
+	X(enum kiln_status, KILN_ERR_UNSUPPORTED, host_pin,                    \
+	  (struct kilni_hw * hw, void *memory, uint64_t bytes))                \
+	/* Waits for copies that use the range. */                             \
+	X(void, , host_unpin,                                                  \
+	  (struct kilni_hw * hw, void *memory, uint64_t bytes))
 
 /* ---- queue table ---- */
 

@@ -112,6 +112,7 @@ static void close_device(struct kiln_device *device)
 
 	kilni_plan_leave(device);
 	kilni_sched_destroy(device->sched);
+	kilni_marks_end(device);
 	driver->device->close(device->hw);
 	pthread_mutex_destroy(&device->lock);
 	device->object.ops = NULL;

@@ -91,6 +91,7 @@ struct kiln_device {
 	struct kilni_option_set *options; /* given at the opening, or NULL */
 
 	pthread_mutex_t lock;        /* of what follows */
+	struct kilni_mark *marks;    /* host memory used for transfers */
 	struct kiln_settings settings;
 	int settings_fixed;          /* atomic */
 	uint64_t seed;
@@ -109,6 +110,9 @@ bool kilni_has_report(struct kiln_device *device);
 void kilni_device_if_alive(uint64_t id,
 			   void (*fn)(struct kiln_device *device, void *arg),
 			   void *arg);
+
+/* The device closes: gives all marked memory back. */
+void kilni_marks_end(struct kiln_device *device);
 
 /* First tensor operation: settings are fixed from here on. */
 static inline void kilni_device_fix_settings(struct kiln_device *device)

@@ -164,4 +164,6 @@ const struct kilni_memory_ops kilni_cpu_memory_ops = {
 	.map_detach = kilni_cpu_map_detach,
 	.write = memory_write,
 	.read = memory_read,
+	.host_pin = kilni_memory_stub_host_pin,
+	.host_unpin = kilni_memory_stub_host_unpin,
 };

@@ -104,6 +104,9 @@ struct cu_page_access {
 	X(host_alloc, "cuMemHostAlloc", false,                                 \
 	  (void **pointer, size_t bytes, unsigned flags))                      \
 	X(host_free, "cuMemFreeHost", false, (void *pointer))                  \
+	X(host_register, "cuMemHostRegister_v2", true,                         \
+	  (void *pointer, size_t bytes, unsigned flags))                       \
+	X(host_unregister, "cuMemHostUnregister", true, (void *pointer))       \
 	X(host_address, "cuMemHostGetDevicePointer_v2", false,                 \
 	  (cu_address * address, void *pointer, unsigned flags))               \
 	X(copy_in, "cuMemcpyHtoDAsync_v2", false,                              \

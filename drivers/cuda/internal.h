@@ -21,9 +21,17 @@ struct kilni_cuda_queue;
 
 #define KILNI_CUDA_STAGING_BYTES ((uint64_t)2 << 20)
 
+/* Host memory that was pinned for its owner; copies of it need no staging. */
+struct kilni_cuda_pinned {
+	struct kilni_cuda_pinned *next;
+	char *memory;
+	uint64_t bytes;
+};
+
 /* Two halves of pinned memory through which copies travel. */
 struct kilni_cuda_staging {
 	pthread_mutex_t lock;
+	struct kilni_cuda_pinned *pinned;
 	cu_stream stream;
 	char *half[2];         /* NULL until first used */
 	cu_event done[2];

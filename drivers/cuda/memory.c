@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cuda/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SLICE_ALIGNMENT 256
@@ -253,6 +254,24 @@ static int get_half(struct kilni_cuda_staging *s, int i)
 	return result;
 }
 
+static bool is_pinned(const struct kilni_cuda_staging *s, const char *memory,
+		      uint64_t bytes)
+{
+	for (const struct kilni_cuda_pinned *p = s->pinned; p; p = p->next)
+		if (memory >= p->memory && memory < p->memory + p->bytes &&
+		    bytes <= (uint64_t)(p->memory + p->bytes - memory))
+			return true;
+	return false;
+}
+
+/* Memory of the caller's that the device can reach. */
+static int copy_pinned(struct kilni_cuda_staging *s, int result)
+{
+	int synced = kilni_cuda.stream_sync(s->stream);
+
+	return result == CU_OK ? synced : result;
+}
+
 /* One half is filled while the other one travels. */
 static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
 		   uint64_t bytes)
@@ -260,6 +279,9 @@ static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
 	uint64_t n;
 	int result = CU_OK, synced;
 
+	if (is_pinned(s, from, bytes))
+		return copy_pinned(s, kilni_cuda.copy_in(to, from, bytes,
+							 s->stream));
 	for (int i = 0; bytes && result == CU_OK;
 	     i ^= 1, to += n, from += n, bytes -= n) {
 		n = kilni_min_u64(bytes, KILNI_CUDA_STAGING_BYTES);
@@ -297,8 +319,12 @@ static int copy_out(struct kilni_cuda_staging *s, char *to, uint64_t from,
 {
 	const uint64_t most = KILNI_CUDA_STAGING_BYTES;
 	uint64_t n = kilni_min_u64(bytes, most), next;
-	int i = 0, result = start_copy_out(s, 0, from, n);
+	int i = 0, result;
 
+	if (is_pinned(s, to, bytes))
+		return copy_pinned(s, kilni_cuda.copy_out(to, from, bytes,
+							  s->stream));
+	result = start_copy_out(s, 0, from, n);
 	while (bytes && result == CU_OK) {
 		bytes -= n;
 		from += n;
@@ -354,6 +380,65 @@ static enum kiln_status memory_read(struct kilni_hw *base, void *to,
 	return kilni_cuda_check(hw, result, "copy from the device");
 }
 
+/* ---- memory of the caller's ---- */
+
+static enum kiln_status memory_host_pin(struct kilni_hw *base, void *memory,
+					uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_cuda_pinned *pinned;
+	int result;
+
+	KILNI_TRY(KILNI_FAULT("host_pin"));
+	if (!kilni_cuda.host_register || !kilni_cuda.host_unregister)
+		return KILN_ERR_UNSUPPORTED;
+	pinned = malloc(sizeof(*pinned));
+	if (!pinned)
+		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
+				  "cuda: no memory to note a pinned range");
+	*pinned = (struct kilni_cuda_pinned){ NULL, memory, bytes };
+	if (kilni_cuda_enter(hw) != KILN_OK) {
+		free(pinned);
+		return kiln_error_status();
+	}
+	result = kilni_cuda.host_register(memory, bytes, CU_HOST_PORTABLE);
+	kilni_cuda_leave();
+	if (result != CU_OK) {
+		free(pinned);
+		return kilni_cuda_check(hw, result, "cuMemHostRegister");
+	}
+	pthread_mutex_lock(&hw->staging.lock);
+	pinned->next = hw->staging.pinned;
+	hw->staging.pinned = pinned;
+	pthread_mutex_unlock(&hw->staging.lock);
+	return KILN_OK;
+}
+
+/* Copies have the lock while they use the range. */
+static void memory_host_unpin(struct kilni_hw *base, void *memory,
+			      uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_cuda_pinned **at = &hw->staging.pinned, *found;
+	struct kilni_error_record before;
+
+	(void)bytes;
+	pthread_mutex_lock(&hw->staging.lock);
+	while (*at && (*at)->memory != memory)
+		at = &(*at)->next;
+	found = *at;
+	if (found)
+		*at = found->next;
+	pthread_mutex_unlock(&hw->staging.lock);
+	free(found);
+	kilni_error_save(&before);
+	if (found && kilni_cuda_enter(hw) == KILN_OK) {
+		(void)kilni_cuda.host_unregister(memory);
+		kilni_cuda_leave();
+	}
+	kilni_error_restore(&before);
+}
+
 const struct kilni_memory_ops kilni_cuda_memory_ops = {
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
@@ -366,4 +451,6 @@ const struct kilni_memory_ops kilni_cuda_memory_ops = {
 	.map_detach = memory_map_detach,
 	.write = memory_write,
 	.read = memory_read,
+	.host_pin = memory_host_pin,
+	.host_unpin = memory_host_unpin,
 };

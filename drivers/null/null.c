@@ -350,6 +350,8 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 	.map_detach = memory_map_detach,
 	.write = memory_write,
 	.read = memory_read,
+	.host_pin = kilni_memory_stub_host_pin,
+	.host_unpin = kilni_memory_stub_host_unpin,
 };
 
 static const struct kilni_program_ops program_ops = {

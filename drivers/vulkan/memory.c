@@ -570,4 +570,6 @@ const struct kilni_memory_ops kilni_vk_memory_ops = {
 	.map_detach = kilni_memory_stub_map_detach,
 	.write = memory_write,
 	.read = memory_read,
+	.host_pin = kilni_memory_stub_host_pin,
+	.host_unpin = kilni_memory_stub_host_unpin,
 };

@@ -2,6 +2,7 @@
 #ifndef KILN_TRANSFER_H
 #define KILN_TRANSFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -102,6 +103,49 @@ kiln_transaction_read(const struct kiln_read *reads, size_t count);
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_transaction_read_async(const struct kiln_read *reads, size_t count,
 			    struct kiln_completions *ring, uint64_t user);
+
+/* Memory of the host. Will not grow. */
+struct kiln_host_range {
+	void *data;
+	size_t bytes;
+};
+
+/**
+ * kiln_device_stage - marks host memory as used for transfers with the device
+ * @ranges: count ranges; those of 0 bytes are passed over
+ *
+ * A hint: where the device gains by it the memory is pinned, so that uploads
+ * and reads go straight to and from it; else, and where the system refuses,
+ * nothing happens. CUDA pins; the CPU and Vulkan have nothing to gain here. A
+ * range may be marked more than once. It must not be freed before it was
+ * given back as often, or the device is closed; until then it counts as locked
+ * memory of the process.
+ *
+ * KILN_ERR_INVALID, KILN_ERR_NO_MEMORY, KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED;
+ * then nothing has been marked. Pinning takes its time: 40 us for a megabyte.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_stage(struct kiln_device *device,
+		  const struct kiln_host_range *ranges, size_t count);
+
+/**
+ * kiln_device_unstage - gives marked memory back
+ * @ranges: as they were marked; others are passed over
+ *
+ * Not while an asynchronous transfer owns the memory. May wait for a copy that
+ * is under way. KILN_ERR_INVALID, KILN_ERR_FORKED.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_device_unstage(struct kiln_device *device,
+		    const struct kiln_host_range *ranges, size_t count);
+
+/**
+ * kiln_device_pins - whether the memory is pinned for the device
+ *
+ * For who wants to know what a mark did. Cannot fail. Does not block.
+ */
+KILN_API bool kiln_device_pins(const struct kiln_device *device,
+			       const void *data, size_t bytes);
 
 KILN_END_DECLS
 

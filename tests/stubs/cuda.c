@@ -335,6 +335,55 @@ CALL(cuMemHostAlloc, void **pointer, size_t bytes, unsigned flags)
 	return *pointer ? 0 : 2;
 }
 
+/* Ranges share no page, as with the real one. */
+#define REGISTERED_MOST 64
+
+static struct {
+	uintptr_t begin, end;
+} registered[REGISTERED_MOST];
+
+CALL(cuMemHostRegister_v2, void *pointer, size_t bytes, unsigned flags)
+{
+	uintptr_t begin = (uintptr_t)pointer & ~(uintptr_t)4095;
+	uintptr_t end = ((uintptr_t)pointer + bytes + 4095) & ~(uintptr_t)4095;
+	int free_slot = -1, result = 0;
+
+	(void)flags;
+	ENTER_CONTEXT();
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < REGISTERED_MOST; i++) {
+		if (!registered[i].end)
+			free_slot = i;
+		else if (begin < registered[i].end &&
+			 end > registered[i].begin)
+			result = 712; /* HOST_MEMORY_ALREADY_REGISTERED */
+	}
+	if (!result && free_slot < 0)
+		result = 2;
+	if (!result) {
+		registered[free_slot].begin = begin;
+		registered[free_slot].end = end;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CALL(cuMemHostUnregister, void *pointer)
+{
+	uintptr_t begin = (uintptr_t)pointer & ~(uintptr_t)4095;
+	int result = 713; /* HOST_MEMORY_NOT_REGISTERED */
+
+	ENTER_CONTEXT();
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < REGISTERED_MOST; i++)
+		if (registered[i].end && registered[i].begin == begin) {
+			registered[i].end = 0;
+			result = 0;
+		}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 CALL(cuMemFreeHost, void *pointer)
 {
 	ENTER_CONTEXT();

@@ -424,6 +424,8 @@ START_TEST(faults_on_the_way)
 	static const char *const site[] = { "submit", "queue_create", "mover",
 					    "read", "write", "launch" };
 	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	float *second = malloc(BIG * sizeof(float));
+	float *third = calloc(BIG, sizeof(float));
 
 	OK(kiln_device_sync(dev));
 	for (size_t s = 0; s < 6; s++)
@@ -436,11 +438,11 @@ START_TEST(faults_on_the_way)
 			if (y)
 				posts += !kiln_tensor_read_async(
 					y, data, bytes, ring, 1);
-			posts += !kiln_tensor_read_async(x, data, bytes, ring,
-							 2);
+			posts += !kiln_tensor_read_async(x, second, bytes,
+							 ring, 2);
 			if (y)
 				posts += !kiln_tensor_write_async(
-					y, data, bytes, ring, 3);
+					y, third, bytes, ring, 3);
 			for (; posts; posts--)
 				ck_assert_ptr_nonnull(wait_one().op);
 			OK(kilni_fault_set(NULL, 0, KILN_OK));
@@ -452,6 +454,8 @@ START_TEST(faults_on_the_way)
 	ck_assert_int_eq(wait_one().status, KILN_OK);
 	expect_data(data, 1);
 	kiln_tensor_release(x);
+	free(second);
+	free(third);
 }
 END_TEST
 
@@ -588,6 +592,76 @@ START_TEST(bad_input_is_refused)
 }
 END_TEST
 
+/* ---- memory that is marked ---- */
+
+/* Whatever the device makes of it, the data is the same. */
+START_TEST(marked_memory)
+{
+	size_t bytes = 8 * BIG * sizeof(float), n = 8 * BIG;
+	float *from = malloc(bytes), *to = malloc(bytes);
+	const struct kiln_host_range both[] = { { from, bytes },
+						{ NULL, 0 },
+						{ to, bytes } };
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+	size_t wrong = 0;
+	bool pins;
+
+	for (size_t i = 0; i < n; i++)
+		from[i] = (float)(i % 8191);
+	OK(kiln_device_stage(dev, both, 3));
+	OK(kiln_device_stage(dev, both, 1));
+	pins = kiln_device_pins(dev, from, bytes);
+	ck_assert_int_eq(kiln_device_pins(dev, to + 10, 40), pins);
+	ck_assert_int_eq(pins, kiln_device_type(dev) == KILN_DEVICE_CUDA);
+	ck_assert(!kiln_device_pins(dev, to + 10, bytes));
+	OK(kiln_tensor_from_data(&x, dev, KILN_F32, 1, SHAPE((int64_t)n), from,
+				 bytes));
+	OK(kiln_add_scalar(&x, x, kiln_float(1)));
+	OK(kiln_tensor_read_async(x, to, bytes, ring, 1));
+	ck_assert_int_eq(wait_one().status, KILN_OK);
+	for (size_t i = 0; i < n; i++)
+		wrong += to[i] != from[i] + 1;
+	ck_assert_uint_eq(wrong, 0);
+	OK(kiln_device_unstage(dev, both, 3));
+	ck_assert_int_eq(kiln_device_pins(dev, from, bytes), pins);
+	ck_assert(!kiln_device_pins(dev, to, bytes));
+	OK(kiln_device_unstage(dev, both, 3));
+	ck_assert(!kiln_device_pins(dev, from, bytes));
+	memset(to, 0, bytes);
+	OK(kiln_tensor_read(x, to, bytes));
+	ck_assert(to[0] == 1 && to[n - 1] == from[n - 1] + 1);
+	/* What is left marked goes back with the device. */
+	OK(kiln_device_stage(dev, both, 3));
+	kiln_tensor_release(x);
+	kiln_stream_release(own);
+	kiln_device_release(dev);
+	free(from);
+	free(to);
+	own = NULL;
+	dev = open_tested();
+}
+END_TEST
+
+START_TEST(marks_that_are_refused)
+{
+	const struct kiln_host_range range = { data, BIG * sizeof(float) };
+	const struct kiln_host_range bad = { NULL, 1 };
+	const struct kiln_host_range wraps = { data, SIZE_MAX };
+
+	FAILS(kiln_device_stage(NULL, &range, 1), KILN_ERR_INVALID, "device");
+	FAILS(kiln_device_stage(dev, NULL, 1), KILN_ERR_INVALID, "ranges");
+	FAILS(kiln_device_stage(dev, &bad, 1), KILN_ERR_INVALID, "range 0");
+	FAILS(kiln_device_stage(dev, &wraps, 1), KILN_ERR_INVALID, "range 0");
+	FAILS(kiln_device_unstage(dev, &bad, 1), KILN_ERR_INVALID, "range 0");
+	OK(kiln_device_unstage(dev, &range, 1));
+	/* A system that pins no more is no error. */
+	OK(kilni_fault_set("host_pin", 1, KILN_ERR_DRIVER));
+	OK(kiln_device_stage(dev, &range, 1));
+	ck_assert(!kiln_device_pins(dev, data, 4));
+	OK(kiln_device_unstage(dev, &range, 1));
+}
+END_TEST
+
 /* ---- many at once ---- */
 
 #define THREADS 4
@@ -677,6 +751,8 @@ int main(void)
 	tcase_add_test(c, a_transaction_reads_all);
 	tcase_add_test(c, a_transaction_is_all_or_nothing);
 	tcase_add_test(c, bad_input_is_refused);
+	tcase_add_test(c, marked_memory);
+	tcase_add_test(c, marks_that_are_refused);
 	tcase_add_test(c, threads_read_at_once);
 	tcase_add_test(c, references_may_go_first);
 	suite_add_tcase(suite, c);
