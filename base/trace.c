@@ -300,6 +300,18 @@ static void start(void)
 		__atomic_store_n(&kilni_trace_on, 1, __ATOMIC_RELEASE);
 }
 
+void kilni_trace_op(unsigned op, const char *name)
+{
+	if (!kilni_is_traced())
+		return;
+	pthread_mutex_lock(&lock);
+	if (file.head && file.epoch == kilni_fork_epoch &&
+	    op < file.head->ops)
+		snprintf(file.head->op[op], sizeof(file.head->op[op]), "%s",
+			 name);
+	pthread_mutex_unlock(&lock);
+}
+
 void kilni_trace_start(const char *(*name)(unsigned op), unsigned ops)
 {
 	if (!kilni_option_text(KILNI_OPT_TRACE))

@@ -127,6 +127,9 @@ static inline uint64_t kilni_trace_begin(void)
  */
 void kilni_trace_start(const char *(*name)(unsigned op), unsigned ops);
 
+/* An op that has got its name only now. */
+void kilni_trace_op(unsigned op, const char *name);
+
 /*
  * So that the child of a fork finds no lock held; called once, before those
  * watch whose locks are held while something is written.

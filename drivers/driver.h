@@ -143,6 +143,12 @@ struct kilni_page {
 	X(enum kiln_status, KILNI_UNSUPPORTED("map_detach"), map_detach,       \
 	  (struct kilni_hw * hw, uint64_t address, uint64_t bytes,             \
 	   uint64_t memory))                                                   \
+	/*                                                                     \
+	 * Whether memory of somebody else is the device's to read and write,  \
+	 * all of it. Not asked where host pointers are device addresses.      \
+	 */                                                                    \
+	X(enum kiln_status, KILNI_UNSUPPORTED("memory of others"), adopt,      \
+	  (struct kilni_hw * hw, uint64_t address, uint64_t bytes))            \
 	/* Copies between host and device; no work touches the range. */       \
 	X(enum kiln_status, KILNI_UNSUPPORTED("write"), write,                 \
 	  (struct kilni_hw * hw, uint64_t to, const void *from,                \
@@ -203,6 +209,11 @@ struct kilni_queue_client {
 	X(enum kiln_status, KILNI_UNSUPPORTED("queue_create"), create,         \
 	  (struct kilni_hw * hw, const struct kilni_queue_client *client,      \
 	   struct kilni_chunk *first, struct kilni_queue **out)) \
+	/* The same on a queue of the vendor's library, which stays its        \
+	 * owner's: entries run in the order of what he puts there. */         \
+	X(enum kiln_status, KILNI_UNSUPPORTED("a stream of another"), wrap,    \
+	  (struct kilni_hw * hw, const struct kilni_queue_client *client,      \
+	   struct kilni_chunk *first, void *native, struct kilni_queue **out)) \
 	/*                                                                     \
 	 * The queue is empty: everything submitted has completed, and no      \
 	 * thread waits for it any more.                                       \

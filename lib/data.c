@@ -46,7 +46,7 @@ static enum kiln_status foreign_storage(struct kilni_storage **out,
 	return KILN_OK;
 }
 
-/* A tensor over host memory that the device can read; arguments are good. */
+/* A tensor over memory that the device can read; arguments are good. */
 static enum kiln_status wrap(struct kiln_tensor **out,
 			     struct kiln_device *device, enum kiln_dtype dtype,
 			     int rank, const int64_t *shape, void *data,
@@ -73,6 +73,22 @@ static enum kiln_status wrap(struct kiln_tensor **out,
 	return status;
 }
 
+/* Whether the device can use the memory; what is empty has none. */
+static enum kiln_status check_foreign(struct kiln_device *device,
+				      const void *data, uint64_t bytes,
+				      const char *fn)
+{
+	const struct kilni_memory_ops *ops = device->hw->driver->memory;
+
+	if (device->limits.host_visible)
+		return KILN_OK;
+	if (ops->adopt == kilni_memory_stubs.adopt)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "%s: %s cannot read host memory", fn,
+				  device->selector);
+	return bytes ? ops->adopt(device->hw, (uintptr_t)data, bytes) : KILN_OK;
+}
+
 enum kiln_status kiln_tensor_from_foreign(
 	struct kiln_tensor **out, struct kiln_device *device,
 	enum kiln_dtype dtype, int rank, const int64_t *shape, void *data,
@@ -91,10 +107,9 @@ enum kiln_status kiln_tensor_from_foreign(
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "%s: data %p is not aligned to %s", __func__,
 				  data, kiln_dtype_name(dtype));
-	if (!device->limits.host_visible)
-		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-				  "%s: %s cannot read host memory", __func__,
-				  device->selector);
+	KILNI_TRY(check_foreign(device, data,
+				(uint64_t)count * kiln_dtype_size_bytes(dtype),
+				__func__));
 	kilni_device_fix_settings(device);
 	KILNI_TRY(wrap(&result, device, dtype, rank, shape, data, flags,
 		       deleter, user));

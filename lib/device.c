@@ -183,7 +183,7 @@ static enum kiln_status open_planned(const char *selector,
 
 static const char *op_name(unsigned op)
 {
-	return kilni_ops[op].name;
+	return kilni_ops[op].name ? kilni_ops[op].name : "";
 }
 
 /* Takes the options over where it succeeds. */
@@ -197,7 +197,7 @@ static enum kiln_status open_selected(const char *selector,
 
 	KILNI_TRY(kilni_options_check());
 	KILNI_TRY(kilni_fault_from_environment());
-	kilni_trace_start(op_name, KILNI_OP_COUNT);
+	kilni_trace_start(op_name, KILNI_OP_COUNT + KILNI_OPS_ADDED);
 	if (!selector)
 		selector = kilni_option_text(KILNI_OPT_DEVICE);
 	if (!selector)

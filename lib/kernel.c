@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "base/trace.h"
 #include "kernels/cpu/cpu.h"
 
 /*
@@ -162,6 +163,7 @@ enum kiln_status kiln_kernel_load(struct kiln_kernel **out,
 		return kilni_fail(KILN_ERR_LIMIT, 0,
 				  "%s: %d names of kernels are in use",
 				  __func__, KILNI_OPS_ADDED);
+	kilni_trace_op((unsigned)op, info->name);
 	KILNI_TRY(create(&kernel, device, info, (unsigned)op));
 	old = *out;
 	*out = kernel;

@@ -76,16 +76,14 @@ static enum kiln_status check_arguments(struct kiln_stream *const *out,
 	return kilni_fail(KILN_ERR_INVALID, 0, "%s: out is NULL", fn);
 }
 
-static enum kiln_status create(struct kiln_stream **out,
-			       struct kiln_device *device, int priority,
-			       const char *fn)
+/* A handle of a slot that was just taken. */
+static enum kiln_status give_handle(struct kiln_stream **out,
+				    struct kiln_device *device,
+				    struct kilni_stream *slot)
 {
-	struct kilni_stream *slot;
 	struct kiln_stream *handle;
 	enum kiln_status status;
 
-	KILNI_TRY(check_arguments(out, device, fn));
-	KILNI_TRY(kilni_stream_acquire(device->sched, priority, &slot));
 	status = slot_handle(device, slot, &handle);
 	if (status == KILN_OK) {
 		take_reference(handle);
@@ -94,6 +92,27 @@ static enum kiln_status create(struct kiln_stream **out,
 	/* The handle holds the slot now, or nobody does. */
 	kilni_stream_return(slot);
 	return status;
+}
+
+static enum kiln_status create(struct kiln_stream **out,
+			       struct kiln_device *device, int priority,
+			       const char *fn)
+{
+	struct kilni_stream *slot;
+
+	KILNI_TRY(check_arguments(out, device, fn));
+	KILNI_TRY(kilni_stream_acquire(device->sched, priority, &slot));
+	return give_handle(out, device, slot);
+}
+
+enum kiln_status kiln_stream_wrap(struct kiln_stream **out,
+				  struct kiln_device *device, void *native)
+{
+	struct kilni_stream *slot;
+
+	KILNI_TRY(check_arguments(out, device, __func__));
+	KILNI_TRY(kilni_stream_wrap(device->sched, native, &slot));
+	return give_handle(out, device, slot);
 }
 
 enum kiln_status kiln_stream_create(struct kiln_stream **out,

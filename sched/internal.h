@@ -47,6 +47,8 @@ struct kilni_stream {
 	void *owner;
 	int holders;                 /* atomic: who keeps the slot */
 	bool taken;
+	bool wrapped;                /* its queue is native, and stays so */
+	void *native;
 	int priority;
 	bool moves;                  /* is a companion; see move.c */
 	struct kilni_stream *companion; /* atomic: NULL until needed */

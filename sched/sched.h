@@ -43,6 +43,13 @@ enum kiln_status kilni_stream_acquire(struct kilni_sched *sched, int priority,
 				      struct kilni_stream **out);
 int kilni_stream_priority(const struct kilni_stream *stream);
 
+/*
+ * The slot that stands for a stream of the vendor's library, for ever: it is
+ * given to nobody else. KILN_ERR_INVALID where it is held already.
+ */
+enum kiln_status kilni_stream_wrap(struct kilni_sched *sched, void *native,
+				   struct kilni_stream **out);
+
 /* One more holder of a slot that is held. */
 void kilni_stream_hold(struct kilni_stream *stream);
 

@@ -7,30 +7,49 @@
 
 /* ---- life of a slot ---- */
 
-static enum kiln_status create_stream(struct kilni_sched *sched, int priority,
-				      struct kilni_stream **out)
+/* What a new slot is for. */
+struct wish {
+	int priority;
+	bool wrapped;              /* for native, of the vendor's library */
+	void *native;
+};
+
+static enum kiln_status create_queue(struct kilni_stream *stream)
 {
-	struct kilni_stream *stream = calloc(1, sizeof(*stream));
+	struct kilni_sched *sched = stream->sched;
+	const struct kilni_queue_ops *ops = sched->hw->driver->queue;
 	struct kilni_queue_client client = {
 		.context = stream,
-		.priority = priority,
+		.priority = stream->priority,
 		.suspect = &sched->suspect,
 		.check = kilni_failure_check,
 		.failed = kilni_failure_of_entry,
 		.chunk_done = kilni_ring_chunk_done,
 	};
+
+	if (stream->wrapped)
+		return ops->wrap(sched->hw, &client, stream->chunk,
+				 stream->native, &stream->queue);
+	return ops->create(sched->hw, &client, stream->chunk, &stream->queue);
+}
+
+static enum kiln_status create_stream(struct kilni_sched *sched,
+				      const struct wish *wish,
+				      struct kilni_stream **out)
+{
+	struct kilni_stream *stream = calloc(1, sizeof(*stream));
 	enum kiln_status status;
 
 	if (!stream)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a stream");
 	stream->sched = sched;
-	stream->priority = priority;
+	stream->priority = wish->priority;
+	stream->wrapped = wish->wrapped;
+	stream->native = wish->native;
 	status = kilni_ring_init(stream);
 	if (status == KILN_OK)
-		status = sched->hw->driver->queue->create(sched->hw, &client,
-							  stream->chunk,
-							  &stream->queue);
+		status = create_queue(stream);
 	if (status != KILN_OK) {
 		kilni_ring_fini(stream);
 		free(stream);
@@ -76,8 +95,8 @@ static bool is_settled(struct kilni_stream *stream)
 }
 
 /*
- * A free slot of the priority with nothing queued. Where an error was not told yet it can
- * still be met through a tensor; such a slot is taken last.
+ * A free slot of the priority with nothing queued. Where an error was not told
+ * yet it can still be met through a tensor; such a slot is taken last.
  */
 static struct kilni_stream *find_free(struct kilni_sched *sched, int priority)
 {
@@ -86,8 +105,8 @@ static struct kilni_stream *find_free(struct kilni_sched *sched, int priority)
 	for (unsigned i = 0; i < sched->streams; i++) {
 		struct kilni_stream *stream = sched->stream[i];
 
-		if (stream->taken || stream->priority != priority ||
-		    !kilni_stream_idle(stream))
+		if (stream->taken || stream->wrapped ||
+		    stream->priority != priority || !kilni_stream_idle(stream))
 			continue;
 		if (is_settled(stream))
 			return stream;
@@ -96,23 +115,34 @@ static struct kilni_stream *find_free(struct kilni_sched *sched, int priority)
 	return sched->streams == STREAMS_MAX ? last : NULL;
 }
 
-static enum kiln_status new_slot(struct kilni_sched *sched, int priority,
+static enum kiln_status new_slot(struct kilni_sched *sched,
+				 const struct wish *wish,
 				 struct kilni_stream **out)
 {
 	if (sched->streams == STREAMS_MAX)
 		return kilni_fail(KILN_ERR_LIMIT, 0,
 				  "the device has %d streams already",
 				  STREAMS_MAX);
-	KILNI_TRY(create_stream(sched, priority, out));
+	KILNI_TRY(create_stream(sched, wish, out));
 	sched->stream[sched->streams] = *out;
 	__atomic_store_n(&sched->streams, sched->streams + 1,
 			 __ATOMIC_RELEASE);
 	return KILN_OK;
 }
 
+/* The slots' lock is held. */
+static void take_slot(struct kilni_stream *stream, struct kilni_stream **out)
+{
+	forget_error(stream);
+	stream->taken = true;
+	__atomic_store_n(&stream->holders, 1, __ATOMIC_RELEASE);
+	*out = stream;
+}
+
 enum kiln_status kilni_stream_acquire(struct kilni_sched *sched, int priority,
 				      struct kilni_stream **out)
 {
+	struct wish wish = { .priority = priority };
 	enum kiln_status status = KILN_OK;
 	struct kilni_stream *stream;
 
@@ -120,13 +150,40 @@ enum kiln_status kilni_stream_acquire(struct kilni_sched *sched, int priority,
 	pthread_mutex_lock(&sched->slots);
 	stream = find_free(sched, priority);
 	if (!stream)
-		status = new_slot(sched, priority, &stream);
-	if (status == KILN_OK) {
-		forget_error(stream);
-		stream->taken = true;
-		__atomic_store_n(&stream->holders, 1, __ATOMIC_RELEASE);
-		*out = stream;
-	}
+		status = new_slot(sched, &wish, &stream);
+	if (status == KILN_OK)
+		take_slot(stream, out);
+	pthread_mutex_unlock(&sched->slots);
+	return status;
+}
+
+static struct kilni_stream *find_native(struct kilni_sched *sched,
+					const void *native)
+{
+	for (unsigned i = 0; i < sched->streams; i++)
+		if (sched->stream[i]->wrapped &&
+		    sched->stream[i]->native == native)
+			return sched->stream[i];
+	return NULL;
+}
+
+enum kiln_status kilni_stream_wrap(struct kilni_sched *sched, void *native,
+				   struct kilni_stream **out)
+{
+	struct wish wish = { .wrapped = true, .native = native };
+	enum kiln_status status = KILN_OK;
+	struct kilni_stream *stream;
+
+	KILNI_TRY(kilni_sched_alive(sched));
+	pthread_mutex_lock(&sched->slots);
+	stream = find_native(sched, native);
+	if (!stream)
+		status = new_slot(sched, &wish, &stream);
+	else if (stream->taken)
+		status = kilni_fail(KILN_ERR_INVALID, 0,
+				    "the stream %p is wrapped already", native);
+	if (status == KILN_OK)
+		take_slot(stream, out);
 	pthread_mutex_unlock(&sched->slots);
 	return status;
 }

@@ -153,6 +153,7 @@ static enum kiln_status memory_read(struct kilni_hw *hw, void *to,
 }
 
 const struct kilni_memory_ops kilni_cpu_memory_ops = {
+	.adopt = kilni_memory_stub_adopt,
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
 	.page_free = memory_page_free,

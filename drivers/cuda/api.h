@@ -35,6 +35,14 @@ enum cu_attribute {
 	CU_STREAM_WRITES_64 = 122
 };
 
+/* Attributes of a pointer. */
+enum cu_pointer_attribute {
+	CU_POINTER_MEMORY_TYPE = 2, /* 2: a device's, 4: of both */
+	CU_POINTER_ORDINAL = 9,
+	CU_POINTER_RANGE_START = 11,
+	CU_POINTER_RANGE_BYTES = 12
+};
+
 enum {
 	CU_STREAM_NON_BLOCKING = 1,
 	CU_EVENT_BLOCKING_SYNC = 1,
@@ -101,6 +109,8 @@ struct cu_page_access {
 	  (cu_function * function, cu_module module, const char *name))        \
 	X(alloc, "cuMemAlloc_v2", false, (cu_address * address, size_t bytes)) \
 	X(free, "cuMemFree_v2", false, (cu_address address))                   \
+	X(pointer_attribute, "cuPointerGetAttribute", true,                    \
+	  (void *value, int attribute, cu_address address))                    \
 	X(host_alloc, "cuMemHostAlloc", false,                                 \
 	  (void **pointer, size_t bytes, unsigned flags))                      \
 	X(host_free, "cuMemFreeHost", false, (void *pointer))                  \

@@ -155,6 +155,7 @@ struct kilni_cuda_queue {
 	struct kilni_queue base;
 	struct kilni_queue_client client;
 	cu_stream stream;
+	bool wrapped;          /* the stream is somebody else's */
 
 	/* Under the device's lock. */
 	enum kilni_cuda_state state;

@@ -439,7 +439,82 @@ static void memory_host_unpin(struct kilni_hw *base, void *memory,
 	kilni_error_restore(&before);
 }
 
+/* ---- memory of others ---- */
+
+/* The library's result where it does not know an address. */
+#define INVALID_VALUE 1
+
+struct pointer {
+	unsigned type;
+	int ordinal;
+	cu_address start;
+	size_t bytes;
+};
+
+static int ask(struct pointer *p, cu_address address)
+{
+	int result = kilni_cuda.pointer_attribute(
+		&p->type, CU_POINTER_MEMORY_TYPE, address);
+
+	if (result == CU_OK)
+		result = kilni_cuda.pointer_attribute(
+			&p->ordinal, CU_POINTER_ORDINAL, address);
+	if (result == CU_OK)
+		result = kilni_cuda.pointer_attribute(
+			&p->start, CU_POINTER_RANGE_START, address);
+	if (result == CU_OK)
+		result = kilni_cuda.pointer_attribute(
+			&p->bytes, CU_POINTER_RANGE_BYTES, address);
+	return result;
+}
+
+static enum kiln_status judge(const struct kilni_cuda_hw *hw,
+			      const struct pointer *p, uint64_t address,
+			      uint64_t bytes)
+{
+	if (p->type != 2 && p->type != 4)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "cuda: %#llx is memory of the host",
+				  (unsigned long long)address);
+	if (p->ordinal != (int)hw->base.index)
+		return kilni_fail(KILN_ERR_DEVICE, 0,
+				  "cuda: %#llx is memory of device %d, not %d",
+				  (unsigned long long)address, p->ordinal,
+				  (int)hw->base.index);
+	if (address - p->start > p->bytes ||
+	    bytes > p->bytes - (address - p->start))
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "cuda: %llu bytes at %#llx; the memory there "
+				  "ends after %llu", (unsigned long long)bytes,
+				  (unsigned long long)address,
+				  (unsigned long long)(p->bytes -
+						       (address - p->start)));
+	return KILN_OK;
+}
+
+static enum kiln_status memory_adopt(struct kilni_hw *base, uint64_t address,
+				     uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct pointer p = { .type = 0 };
+	int result;
+
+	if (!kilni_cuda.pointer_attribute)
+		return KILNI_UNSUPPORTED("cuda: memory of others");
+	KILNI_TRY(kilni_cuda_alive(hw));
+	KILNI_TRY(kilni_cuda_enter(hw));
+	result = ask(&p, address);
+	kilni_cuda_leave();
+	if (result == INVALID_VALUE)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, result,
+				  "cuda: %#llx is no memory of a device",
+				  (unsigned long long)address);
+	KILNI_TRY(kilni_cuda_check(hw, result, "cuPointerGetAttribute"));
+	return judge(hw, &p, address, bytes);
+}
+
 const struct kilni_memory_ops kilni_cuda_memory_ops = {
+	.adopt = memory_adopt,
 	.limits = memory_limits,
 	.page_alloc = memory_page_alloc,
 	.page_free = memory_page_free,

@@ -730,7 +730,7 @@ static void free_marks(struct kilni_cuda_mark *mark)
 /* With the context current. */
 static void free_queue(struct kilni_cuda_queue *queue)
 {
-	if (queue->stream)
+	if (queue->stream && !queue->wrapped)
 		(void)kilni_cuda.stream_destroy(queue->stream);
 	free_marks(queue->pending);
 	free_marks(queue->spare);
@@ -779,7 +779,7 @@ static int fill_queue(struct kilni_cuda_queue *queue)
 	int result = get_pinned(queue);
 	struct kilni_cuda_mark *mark;
 
-	if (result == CU_OK)
+	if (result == CU_OK && !queue->wrapped)
 		result = create_stream(queue);
 	for (int i = 0; i < FIRST_MARKS && result == CU_OK; i++) {
 		mark = new_mark();
@@ -791,10 +791,10 @@ static int fill_queue(struct kilni_cuda_queue *queue)
 	return result;
 }
 
-static enum kiln_status queue_create(struct kilni_hw *base,
-				     const struct kilni_queue_client *client,
-				     struct kilni_chunk *first,
-				     struct kilni_queue **out)
+static enum kiln_status new_queue(struct kilni_hw *base,
+				  const struct kilni_queue_client *client,
+				  struct kilni_chunk *first, cu_stream stream,
+				  bool wrapped, struct kilni_queue **out)
 {
 	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
 	struct kilni_cuda_queue *queue;
@@ -812,6 +812,8 @@ static enum kiln_status queue_create(struct kilni_hw *base,
 	queue->client = *client;
 	queue->chunk = queue->old_chunk = first;
 	queue->pending_end = &queue->pending;
+	queue->stream = stream;
+	queue->wrapped = wrapped;
 	result = fill_queue(queue);
 	if (result != CU_OK)
 		free_queue(queue);
@@ -819,6 +821,23 @@ static enum kiln_status queue_create(struct kilni_hw *base,
 		*out = &queue->base;
 	kilni_cuda_leave();
 	return kilni_cuda_check(hw, result, "a queue's stream");
+}
+
+static enum kiln_status queue_create(struct kilni_hw *hw,
+				     const struct kilni_queue_client *client,
+				     struct kilni_chunk *first,
+				     struct kilni_queue **out)
+{
+	return new_queue(hw, client, first, NULL, false, out);
+}
+
+/* NULL is a stream too: the one that all others of its context wait for. */
+static enum kiln_status queue_wrap(struct kilni_hw *hw,
+				   const struct kilni_queue_client *client,
+				   struct kilni_chunk *first, void *native,
+				   struct kilni_queue **out)
+{
+	return new_queue(hw, client, first, native, true, out);
 }
 
 /* With the device's lock held: a lost device may leave a queue in a list. */
@@ -880,6 +899,7 @@ static enum kiln_status queue_submit(struct kilni_queue *base, uint64_t upto)
 
 const struct kilni_queue_ops kilni_cuda_queue_ops = {
 	.create = queue_create,
+	.wrap = queue_wrap,
 	.destroy = queue_destroy,
 	.submit = queue_submit,
 	.completed = queue_completed,

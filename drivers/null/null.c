@@ -348,6 +348,7 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 	.map_destroy = memory_map_destroy,
 	.map_attach = memory_map_attach,
 	.map_detach = memory_map_detach,
+	.adopt = kilni_memory_stub_adopt,
 	.write = memory_write,
 	.read = memory_read,
 	.host_pin = kilni_memory_stub_host_pin,

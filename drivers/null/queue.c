@@ -306,6 +306,7 @@ static enum kiln_status queue_run_inline(struct kilni_queue *queue,
 }
 
 const struct kilni_queue_ops kilni_null_queue_ops = {
+	.wrap = kilni_queue_stub_wrap,
 	.create = queue_create,
 	.destroy = queue_destroy,
 	.submit = queue_submit,

@@ -58,6 +58,31 @@ kiln_stream_create_with_priority(struct kiln_stream **out,
 KILN_API enum kiln_priority
 kiln_stream_priority(const struct kiln_stream *stream);
 
+/**
+ * kiln_stream_wrap - a stream of the vendor's own library
+ * @out: NULL or a live reference on entry
+ * @native: CUDA: a CUstream of the device's primary context; NULL is its
+ *          default stream
+ *
+ * Work that is submitted to it goes to that stream, in order with what its
+ * owner puts there. The stream stays his: he keeps it while kiln has work on
+ * it, may destroy it behind a kiln_stream_sync, and does not capture it. For
+ * his own work to come behind kiln's he calls kiln_stream_flush first, and
+ * kiln_stream_sync where kiln's work waits for something on the host: an
+ * upload, the deleter of foreign memory, a stream that was not flushed. What
+ * he does to memory on it is not known to kiln, which orders only its own.
+ *
+ * A device remembers what was wrapped: each counts as a stream for ever, and
+ * wrapped again it is the same one. KILN_ERR_INVALID (also: it is wrapped
+ * now), KILN_ERR_UNSUPPORTED: on the CPU and the null device, which have none,
+ * and on Vulkan, where a VkQueue of another VkDevice cannot use kiln's memory.
+ * KILN_ERR_FORKED, KILN_ERR_NO_MEMORY, KILN_ERR_LIMIT, KILN_ERR_DRIVER,
+ * KILN_ERR_DEVICE_LOST.
+ */
+KILN_API KILN_MUST_CHECK enum kiln_status
+kiln_stream_wrap(struct kiln_stream **out, struct kiln_device *device,
+		 void *native);
+
 /** kiln_stream_retain - one more reference; returns its argument. Not NULL. */
 KILN_API struct kiln_stream *kiln_stream_retain(struct kiln_stream *stream);
 

@@ -56,7 +56,8 @@ enum kiln_foreign_flags {
 /**
  * kiln_tensor_from_foreign - a tensor over memory of the caller, no copy
  * @data: dense row-major elements, aligned to the element size, readable by
- *        the device (host memory for the CPU); may be NULL where the count is 0
+ *        the device: host memory for the CPU, a device pointer of the same
+ *        card for CUDA; may be NULL where the count is 0
  * @flags: enum kiln_foreign_flags
  * @deleter: called with data and user when the last use has ended, also where
  *           that use is still queued at the release; may be NULL. It must not
@@ -64,8 +65,8 @@ enum kiln_foreign_flags {
  *
  * The memory must stay valid and, while work that reads it is queued,
  * unchanged. On failure the deleter is not called. Bool elements must be 0 or
- * 1. Statuses as kiln_tensor_from_data, and KILN_ERR_UNSUPPORTED where the
- * device cannot read host memory.
+ * 1. Statuses as kiln_tensor_from_data, KILN_ERR_UNSUPPORTED where the device
+ * cannot use such memory, KILN_ERR_DEVICE where it is another device's.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_tensor_from_foreign(struct kiln_tensor **out, struct kiln_device *device,

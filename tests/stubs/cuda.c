@@ -299,6 +299,69 @@ static void give(uint64_t bytes)
 
 #define HEAD 512
 
+/* Of what was allocated singly: memory of device 0, and how much of it. */
+static struct known {
+	uint64_t address;
+	size_t bytes;
+} known[1024];
+
+static struct known *find_known(uint64_t address)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (address - known[i].address < known[i].bytes)
+			return &known[i];
+	return NULL;
+}
+
+/* All of them are known under the lock; the table's end is the test's. */
+static void know(uint64_t address, size_t bytes)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < sizeof(known) / sizeof(known[0]) && known[i].bytes)
+		i++;
+	if (i < sizeof(known) / sizeof(known[0]))
+		known[i] = (struct known){ address, bytes };
+	pthread_mutex_unlock(&lock);
+}
+
+static void forget(uint64_t address)
+{
+	struct known *k;
+
+	pthread_mutex_lock(&lock);
+	k = find_known(address);
+	if (k)
+		k->bytes = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+CALL(cuPointerGetAttribute, void *value, int attribute, uint64_t address)
+{
+	struct known k = { 0, 0 }, *found;
+
+	ENTER_CONTEXT();
+	pthread_mutex_lock(&lock);
+	found = find_known(address);
+	if (found)
+		k = *found;
+	pthread_mutex_unlock(&lock);
+	if (!found)
+		return 1;
+	if (attribute == 2)
+		*(unsigned *)value = 2;
+	else if (attribute == 9)
+		*(int *)value = 0;
+	else if (attribute == 11)
+		*(uint64_t *)value = k.address;
+	else if (attribute == 12)
+		*(size_t *)value = k.bytes;
+	else
+		return 1;
+	return 0;
+}
+
 CALL(cuMemAlloc_v2, uint64_t *address, size_t bytes)
 {
 	char *memory;
@@ -313,6 +376,7 @@ CALL(cuMemAlloc_v2, uint64_t *address, size_t bytes)
 	}
 	memcpy(memory, &bytes, sizeof(bytes));
 	*address = (uintptr_t)memory + HEAD;
+	know(*address, bytes);
 	return 0;
 }
 
@@ -322,6 +386,7 @@ CALL(cuMemFree_v2, uint64_t address)
 
 	ENTER_CONTEXT();
 	memcpy(&bytes, (void *)(uintptr_t)(address - HEAD), sizeof(bytes));
+	forget(address);
 	give(bytes);
 	free((void *)(uintptr_t)(address - HEAD));
 	return 0;

@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A stream and memory of the program's own, lent to kiln, on a library for CUDA
+# without a GPU: its streams at work at once, then by threads of their own.
+set -eu
+builddir=${builddir:-.}
+LD_LIBRARY_PATH=$builddir/tests/stubs/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+# The library keeps its contexts.
+ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+export ASAN_OPTIONS
+for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
+	echo "settings: $settings"
+	KILN_STUB_CUDA=$settings timeout 60 "$builddir/tests/stubs/wrapped"
+done
