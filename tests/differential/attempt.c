@@ -179,7 +179,7 @@ static enum kiln_status make_operands(struct attempt *a, bool magnitudes)
 	return status;
 }
 
-static enum kiln_status call(struct attempt *a, bool in_place)
+static enum kiln_status call(struct attempt *a, int place)
 {
 	struct kiln_tensor *in[CONF_TENSORS_MAX] = { NULL };
 	struct conf_call call = {
@@ -195,9 +195,9 @@ static enum kiln_status call(struct attempt *a, bool in_place)
 
 	for (i = 0; i < a->c->operand_count; i++)
 		in[i] = a->c->operands[i].same ? in[i - 1] : a->operands[i];
-	if (in_place) {
-		a->results[0] = a->operands[0];
-		a->operands[0] = KILN_TENSOR_NONE;
+	if (place >= 0) {
+		a->results[0] = a->operands[place];
+		a->operands[place] = KILN_TENSOR_NONE;
 	}
 	if (strcmp(a->c->op->name, "random") == 0 &&
 	    kiln_device_seed(a->device, a->c->seed) != KILN_OK)
@@ -279,7 +279,7 @@ static void add_magnitudes(struct diff_outcome *o, const struct diff_case *c,
 	enum kiln_status status = make_operands(&a, true);
 
 	if (status == KILN_OK)
-		status = call(&a, false);
+		status = call(&a, -1);
 	if (status == KILN_OK)
 		status = read_result(&r, a.results[0], true);
 	end(&a, status != KILN_OK);
@@ -306,8 +306,7 @@ void diff_attempt(struct diff_outcome *outcome, const struct diff_case *c,
 	kiln_error_clear();
 	outcome->call = make_operands(&a, false);
 	if (outcome->call == KILN_OK)
-		outcome->call = call(&a, c->in_place && !magnitudes &&
-						 c->operand_count > 0);
+		outcome->call = call(&a, magnitudes ? -1 : c->place);
 	if (outcome->call != KILN_OK)
 		take_message(outcome);
 	else

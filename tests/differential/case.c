@@ -230,6 +230,19 @@ static void choose_sameness(struct diff_case *c, struct diff_random *r)
 		o[1].same = diff_once_in(r, 4);
 }
 
+/* The first operand's more often than the others'. */
+static void choose_place(struct diff_case *c, struct diff_random *r)
+{
+	c->place = -1;
+	if (c->operand_count == 0 || diff_once_in(r, 2))
+		return;
+	c->place = 0;
+	if (diff_once_in(r, 2))
+		c->place = (int)diff_below(r, c->operand_count);
+	if (c->operands[c->place].same)
+		c->place = 0;
+}
+
 /* ---- The case ---- */
 
 /* What the bound grows with, now that the update is known. */
@@ -308,7 +321,7 @@ bool diff_case_make(struct diff_case *c, const struct diff_scope *scope,
 				c->operands[i].values = DIFF_UNITS;
 	}
 	c->summands = diff_summands(c);
-	c->in_place = diff_once_in(&r, 2);
+	choose_place(c, &r);
 	c->index_dtype = any_dtype(scope, &r, KILNI_CLASSES_I);
 	return true;
 }
@@ -391,8 +404,9 @@ void diff_case_print(struct conf_text *text, const struct diff_case *c)
 {
 	int i;
 
-	conf_text_add(text, "%s%s", c->method->function,
-		      c->in_place ? " in place" : "");
+	conf_text_add(text, "%s", c->method->function);
+	if (c->place >= 0)
+		conf_text_add(text, " in place of operand %d", c->place);
 	for (i = 0; i < c->operand_count; i++) {
 		const struct diff_operand *o = &c->operands[i];
 

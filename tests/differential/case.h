@@ -54,7 +54,7 @@ struct diff_case {
 	enum kiln_dtype dtype;
 	unsigned number;
 	bool large;
-	bool in_place;
+	int place; /* the operand whose place the result takes; -1: none */
 	int operand_count;
 	struct diff_operand operands[CONF_TENSORS_MAX];
 	struct conf_attr attr[CONF_ATTRS_MAX];
