@@ -120,7 +120,7 @@ static const struct mode modes[] = {
 	{ "buffer", take_buffer, give_buffer, 0 },
 	{ "tensor", take_tensor, give_tensor, 0 },
 	/* Some libraries touch what is free. */
-	{ "malloc", take_pointer, give_pointer, UINT64_C(4) << 30 },
+	{ "malloc", take_pointer, give_pointer, UINT64_C(1) << 30 },
 };
 
 /* ---- one case ---- */
