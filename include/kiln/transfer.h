@@ -84,9 +84,10 @@ struct kiln_read {
  * All or nothing: waits for the work that the tensors depend on, and where any
  * of it failed returns the error of the first such tensor in the order of the
  * array, and writes to no buffer. Only where the copy itself fails (a driver's
- * error, KILN_ERR_DEVICE_LOST) may some have been written. Costs the device
- * one round trip where it can. Statuses as kiln_tensor_read; KILN_ERR_DEVICE:
- * the tensors are of several devices. Blocks.
+ * error, KILN_ERR_DEVICE_LOST) may some have been written. All their work is
+ * handed over before the first wait; on a GPU each tensor is then a copy of its
+ * own. Statuses as kiln_tensor_read; KILN_ERR_DEVICE: the tensors are of
+ * several devices. Blocks.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_transaction_read(const struct kiln_read *reads, size_t count);
