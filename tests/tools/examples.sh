@@ -35,6 +35,11 @@ expect "16 blocks one after the other" "$builddir/examples/overlap" cpu
 expect "sums equal" "$builddir/examples/overlap" cpu 3
 expect "8 requests answered, the timer ticked meanwhile" \
 	"$builddir/examples/epoll" cpu
+# The kernel's own name is in a trace.
+trace=$(mktemp)
+trap 'rm -f "$trace"' EXIT
+expect "element 7 is 49" "$builddir/tools/kiln" trace -o "$trace" "$own" cpu
+grep -q '"scale_add"' "$trace" || fail "the trace does not name scale_add"
 stub=$builddir/tests/stubs/.libs
 if [ -e "$stub/libcuda.so.1" ] && [ -z "${SANITIZER_CFLAGS-}" ]; then
 	LD_LIBRARY_PATH=$stub${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
