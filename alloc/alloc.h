@@ -101,6 +101,14 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 				   struct kilni_slice *out);
 
 /*
+ * The same without a call of the driver: from what the pools hold, used or
+ * not. KILN_ERR_CAPTURE where that does not do.
+ */
+enum kiln_status kilni_pools_alloc_warm(struct kilni_pools *pools, void *stream,
+					uint64_t bytes, bool persistent,
+					struct kilni_slice *out);
+
+/*
  * Gives a slice back. uses are the points behind which it is unused, at most
  * one per stream; the array is copied. Any thread; never fails, never blocks.
  */

@@ -232,6 +232,28 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 	return block;
 }
 
+struct kilni_block *kilni_pools_find_warm(struct kilni_pools *pools,
+					  struct kilni_request *request)
+{
+	bool mapped = request->pool == pools->range.pool;
+	struct kilni_block *block;
+
+	kilni_pool_flush(pools, request->pool);
+	block = fit_pool(pools, request, request->pool, false);
+	request->spare = true;
+	if (!block)
+		block = fit_pool(pools, request, request->pool, true);
+	if (!block && !mapped)
+		block = on_page(pools, request,
+				kilni_page_adopt(pools, request, true));
+	if (!block)
+		block = fit_elsewhere(pools, request);
+	if (!block && !mapped)
+		block = on_page(pools, request,
+				kilni_page_adopt(pools, request, false));
+	return block;
+}
+
 /* ---- waiting for pending frees ---- */
 
 /* Adds the block's uses to the points to wait for; false: no room for one. */

@@ -306,6 +306,7 @@ struct kilni_request {
 	enum kiln_status refusal;  /* why the latest page was not had */
 	int native;
 	bool spare;                /* may have a part of a large unused page */
+	bool warm;                 /* without new memory of the driver */
 };
 
 static inline struct kilni_pool *kilni_exclusive(struct kilni_pools *pools)
@@ -644,6 +645,10 @@ struct kilni_block *kilni_find_in_range(struct kilni_pools *pools,
 /* A live block, or NULL: request->refusal says why. */
 struct kilni_block *kilni_pools_find(struct kilni_pools *pools,
 				     struct kilni_request *request);
+
+/* The same from what is there, without a word about why not. */
+struct kilni_block *kilni_pools_find_warm(struct kilni_pools *pools,
+					  struct kilni_request *request);
 
 /* ---- watch.c: poisoning, filling, walking ---- */
 

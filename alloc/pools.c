@@ -350,6 +350,15 @@ static enum kiln_status find(struct kilni_pools *pools,
 				  (unsigned long long)request->bytes,
 				  (unsigned long long)pools->max_page);
 	kilni_caches_gather(pools);
+	if (request->warm) {
+		*out = kilni_pools_find_warm(pools, request);
+		if (*out)
+			return KILN_OK;
+		return kilni_fail(KILN_ERR_CAPTURE, 0,
+				  "the pools hold no room for %llu bytes, and "
+				  "a capture takes no new page",
+				  (unsigned long long)request->bytes);
+	}
 	*out = kilni_pools_find(pools, request);
 	return *out ? KILN_OK : kilni_pools_explain(pools, request);
 }
@@ -381,11 +390,12 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 	return KILN_OK;
 }
 
-enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
-				   uint64_t bytes, bool persistent,
-				   struct kilni_slice *out)
+static inline enum kiln_status alloc(struct kilni_pools *pools, void *stream,
+				     uint64_t bytes, bool persistent, bool warm,
+				     struct kilni_slice *out)
 {
-	struct kilni_request request = { .stream = stream, .bytes = bytes };
+	struct kilni_request request = { .stream = stream, .bytes = bytes,
+					 .warm = warm };
 	enum kiln_status status;
 	uint64_t calls;
 
@@ -412,6 +422,20 @@ enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
 		kilni_pools_publish_locked(pools);
 	pthread_mutex_unlock(&pools->lock);
 	return status;
+}
+
+enum kiln_status kilni_pools_alloc(struct kilni_pools *pools, void *stream,
+				   uint64_t bytes, bool persistent,
+				   struct kilni_slice *out)
+{
+	return alloc(pools, stream, bytes, persistent, false, out);
+}
+
+enum kiln_status kilni_pools_alloc_warm(struct kilni_pools *pools, void *stream,
+					uint64_t bytes, bool persistent,
+					struct kilni_slice *out)
+{
+	return alloc(pools, stream, bytes, persistent, true, out);
 }
 
 /* ---- giving back ---- */

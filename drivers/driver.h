@@ -25,8 +25,9 @@
  * Arguments have been checked by the callers. Every call may fail and returns
  * a status with the error record filled; those that return void cannot. Fault
  * sites: "open", "page_alloc", "map_reserve", "map_create", "map_attach",
- * "map_detach", "write", "read", "host_pin", "queue_create", "submit", "launch" for every
- * kernel entry, inline or not, and "clock" for every CLOCK entry.
+ * "map_detach", "write", "read", "host_pin", "queue_create", "submit",
+ * "graph_create", "launch" for every kernel entry, inline, in a graph or not, and
+ * "clock" for every CLOCK entry.
  */
 
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */
@@ -242,7 +243,18 @@ struct kilni_queue_client {
 	 */                                                                    \
 	X(enum kiln_status, KILN_ERR_UNSUPPORTED, run_inline,                  \
 	  (struct kilni_queue * queue, struct kilni_entry *entry,              \
-	   struct kilni_report *report))
+	   struct kilni_report *report))                                       \
+	/*                                                                     \
+	 * Prepares kernel entries that entries of kind GRAPH will run again   \
+	 * and again, all on one queue. They live and stay where they are until\
+	 * graph_destroy(); the driver may change what is its own in them.     \
+	 * KILN_ERR_UNSUPPORTED: the scheduler queues them one by one.         \
+	 */                                                                    \
+	X(enum kiln_status, KILN_ERR_UNSUPPORTED, graph_create,                \
+	  (struct kilni_hw * hw, struct kilni_entry *const *entry,             \
+	   unsigned count, void **out))                                        \
+	/* No queue runs it any more. Any thread, a driver's too. */           \
+	X(void, , graph_destroy, (struct kilni_hw * hw, void *graph))
 
 /* ---- program table ---- */
 
@@ -394,8 +406,17 @@ enum kilni_entry_kind {
 	 * Notes the device's clock when all before it is done, in a stamp. The
 	 * driver gives every stamp exactly one state, on a lost device too.
 	 */
-	KILNI_ENTRY_CLOCK = 4
+	KILNI_ENTRY_CLOCK = 4,
+	/*
+	 * Runs a graph of graph_create(), whose entries it gives its number
+	 * for blame; asked about at check() as one. A graph that is NULL has
+	 * nothing to run.
+	 */
+	KILNI_ENTRY_GRAPH = 5
 };
+
+/* Writers that an entry of kind GRAPH can name. */
+#define KILNI_GRAPH_WRITERS 24
 
 enum kilni_access {
 	KILNI_READ = 1,
@@ -452,6 +473,20 @@ struct kilni_entry {
 			struct kilni_stamp *stamp;
 			void *driver; /* its own */
 		} clock;
+		struct {
+			void *graph;
+			/*
+			 * RANDOM entries draw with this seed, from counter
+			 * and their place among the draws, in their in[0].
+			 */
+			uint64_t seed, counter;
+			/* The scheduler's: who wrote what the graph reads. */
+			uint64_t writers;
+			struct {
+				const void *writer;
+				uint64_t seq;
+			} writer[KILNI_GRAPH_WRITERS];
+		} graph;
 	} params;
 };
 
@@ -481,6 +516,21 @@ void kilni_stamp_set(struct kilni_stamp *stamp, uint64_t ticks);
 void kilni_stamp_miss(struct kilni_stamp *stamp);
 /* The same for a driver whose clock is the host's; a fault site. */
 void kilni_stamp_now(struct kilni_stamp *stamp);
+
+/*
+ * For drivers: gives an entry of a graph the number that it runs under, and
+ * the numbers that a RANDOM one draws from.
+ */
+static inline void kilni_graph_patch(const struct kilni_entry *graph,
+				     struct kilni_entry *entry)
+{
+	entry->seq = graph->seq;
+	if (entry->kernel == KILNI_KERNEL_EW && entry->op == KILNI_OP_RANDOM) {
+		entry->params.ew.seed = graph->params.graph.seed;
+		entry->params.ew.counter =
+			graph->params.graph.counter + entry->params.ew.in[0];
+	}
+}
 
 /* ---- traces ---- */
 

@@ -256,6 +256,7 @@ enum kiln_status kiln_tensor_complete(struct kiln_tensor *tensor,
 	struct request *request;
 
 	KILNI_CHECK_TENSOR(tensor, __func__);
+	KILNI_TRY(kilni_window_refuse_read(__func__, tensor));
 	KILNI_TRY(new_request(&request, ring, user, __func__));
 	track = &tensor->storage->track;
 	request->posting.op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
@@ -273,6 +274,7 @@ enum kiln_status kiln_stream_complete(struct kiln_stream *stream,
 	enum kiln_status status;
 
 	KILNI_TRY(kilni_stream_check(stream, __func__));
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream->slot));
 	KILNI_TRY(new_request(&request, ring, user, __func__));
 	request->whole_stream = true;
 	status = kilni_signal_arm(stream->slot, &request->signal);

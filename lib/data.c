@@ -34,6 +34,7 @@ static enum kiln_status foreign_storage(struct kilni_storage **out,
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a tensor");
 	storage->refs = 1;
+	storage->holds = 1;
 	storage->flags = KILNI_STORAGE_FOREIGN;
 	if (!(flags & KILN_FOREIGN_WRITABLE))
 		storage->flags |= KILNI_STORAGE_READ_ONLY;
@@ -237,6 +238,7 @@ enum kiln_status kiln_tensor_from_data(struct kiln_tensor **out,
 				  "%s: %zu bytes for %lld elements of %s",
 				  __func__, bytes, (long long)count,
 				  kiln_dtype_name(dtype));
+	KILNI_TRY(kilni_window_refuse(__func__, device));
 	KILNI_TRY(kilni_tensor_create(&result, device, dtype, rank, shape));
 	return kilni_settle(out, result, upload_dtype(result, data, bytes));
 }
@@ -347,8 +349,10 @@ static bool can_pack_on_device(struct kiln_device *device)
 {
 	struct kilni_stream *stream = kilni_thread_peek(device);
 
+	/* A graph that is prepared must not see work that comes of reading. */
 	return stream && kilni_stream_idle(stream) &&
-	       !kilni_stream_is_poisoned(stream);
+	       !kilni_stream_is_poisoned(stream) &&
+	       kilni_recorder_state(stream) == KILNI_RECORDER_NONE;
 }
 
 /* Where the stream or the memory refuses, the host can do it. */
@@ -405,6 +409,7 @@ enum kiln_status kiln_tensor_read(struct kiln_tensor *tensor, void *data,
 				  "%zu",
 				  __func__, data, bytes,
 				  kiln_tensor_size_bytes(tensor));
+	KILNI_TRY(kilni_window_refuse_read(__func__, tensor));
 	status = read_tensor(tensor, data, bytes);
 	kilni_plan_wait(tensor->device);
 	return status;

@@ -355,6 +355,7 @@ enum kiln_status kiln_device_sync(struct kiln_device *device)
 
 	KILNI_CHECK_DEVICE(device, __func__);
 	KILNI_TRY(kilni_thread_stream(device, &stream));
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream));
 	KILNI_TRY(kilni_sched_finish(device->sched));
 	status = kilni_stream_finish(stream);
 	kilni_plan_wait(device);
@@ -379,6 +380,15 @@ enum kiln_status kiln_device_seed(struct kiln_device *device, uint64_t seed)
 void kilni_device_random(struct kiln_device *device, uint64_t blocks,
 			 uint64_t *seed, uint64_t *counter)
 {
+	struct kilni_stream *stream;
+
+	/* In a capture nothing is drawn, but by each replay. */
+	if (kilni_recorders_open() &&
+	    kilni_thread_stream(device, &stream) == KILN_OK &&
+	    kilni_recorder_random(stream, blocks, counter)) {
+		*seed = 0;
+		return;
+	}
 	pthread_mutex_lock(&device->lock);
 	*seed = device->seed;
 	*counter = device->counter;

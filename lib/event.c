@@ -58,6 +58,7 @@ enum kiln_status kiln_event_record(struct kiln_event **out,
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "kiln_event_record: out is NULL");
 	KILNI_TRY(kilni_stream_check(stream, __func__));
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream->slot));
 	event = calloc(1, sizeof(*event));
 	if (!event)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
@@ -142,6 +143,7 @@ enum kiln_status kiln_stream_wait_event(struct kiln_stream *stream,
 				  "%s, the stream of %s",
 				  event->stream->device->selector,
 				  stream->device->selector);
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream->slot));
 	if (kiln_event_done(event) || event->stream->slot == stream->slot)
 		return kilni_sched_alive(stream->device->sched);
 	return kilni_stream_wait_use(stream->slot, &event->signal.at);

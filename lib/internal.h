@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "drivers/driver.h"
 #include "kernels/registry.h"
+#include "sched/graph.h"
 #include "sched/sched.h"
 
 /* ---- objects ---- */
@@ -34,6 +35,7 @@ extern const struct kilni_object_ops kilni_view_kind;
 extern const struct kilni_object_ops kilni_file_kind;
 extern const struct kilni_object_ops kilni_buffer_kind;
 extern const struct kilni_object_ops kilni_kernel_kind;
+extern const struct kilni_object_ops kilni_graph_kind;
 
 void kilni_object_init(struct kilni_object *object,
 		       const struct kilni_object_ops *ops);
@@ -221,13 +223,19 @@ enum kilni_storage_flags {
 	KILNI_STORAGE_READ_ONLY = 2
 };
 
+/*
+ * The references are those of tensors, which can_mut looks at. All of them
+ * together are one hold, and each graph that uses the storage is one more.
+ */
 struct kilni_storage {
 	int refs;
+	int holds;                   /* atomic */
 	unsigned flags;
 	struct kiln_device *device;
 	uint64_t address, bytes;
 	struct kilni_track track;
 	struct kilni_slice slice;
+	uint64_t window;             /* of a graph that it was made for, or 0 */
 	kiln_deleter deleter;
 	void *data, *user;
 };
@@ -237,6 +245,31 @@ enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
 				      uint64_t bytes, bool temporary);
 void kilni_storage_release(struct kilni_storage *storage);
+
+/* A hold less; the last one ends the storage. */
+void kilni_storage_drop(struct kilni_storage *storage);
+
+/* ---- graphs; see graph.c ---- */
+
+/*
+ * What storages need of the calling thread's stream where a graph is being
+ * prepared on it: memory of the graph in place of new, and that new memory
+ * becomes the graph's.
+ */
+struct kilni_storage *kilni_window_take(struct kilni_stream *stream,
+					uint64_t bytes, bool persistent);
+enum kiln_status kilni_window_add(struct kilni_stream *stream,
+				  struct kilni_storage *storage,
+				  bool persistent);
+
+/* KILN_ERR_CAPTURE where the calling thread's stream is captured. */
+enum kiln_status kilni_window_refuse(const char *fn,
+				     const struct kiln_device *device);
+enum kiln_status kilni_window_refuse_read(const char *fn,
+					  const struct kiln_tensor *tensor);
+/* The same for a stream. */
+enum kiln_status kilni_window_refuse_on(const char *fn,
+					const struct kilni_stream *stream);
 
 /* ---- plans: what a planned process (KILN_PLAN) reports; see plan.h ---- */
 

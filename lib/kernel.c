@@ -438,6 +438,8 @@ enum kiln_status kiln_kernel_submit(struct kiln_kernel *kernel,
 	enum kiln_status status;
 
 	KILNI_TRY(check_call(kernel, call, __func__));
+	/* A graph would have to keep the program. */
+	KILNI_TRY(kilni_window_refuse(__func__, kernel->device));
 	kilni_device_fix_settings(kernel->device);
 	status = see(kernel, call, &seen);
 	if (status == KILN_OK)

@@ -188,6 +188,7 @@ enum kiln_status kiln_profile_start(struct kiln_profile **out,
 		return kilni_fail(KILN_ERR_INVALID, 0, "%s: out is NULL",
 				  __func__);
 	KILNI_CHECK_DEVICE(device, __func__);
+	KILNI_TRY(kilni_window_refuse(__func__, device));
 	KILNI_TRY(create(&d, device));
 	status = take_stamp(d, &d->begin, &d->opened);
 	if (status != KILN_OK) {
@@ -237,6 +238,7 @@ static enum kiln_status close_window(struct kiln_duration *d)
 	bool empty;
 
 	KILNI_TRY(check_stream(d));
+	KILNI_TRY(kilni_window_refuse_on("kiln_profile_end", slot_of(d)));
 	KILNI_TRY(close_empty(d, &empty));
 	if (!empty)
 		KILNI_TRY(take_stamp(d, &d->end, &d->closed));

@@ -223,6 +223,7 @@ enum kiln_status kiln_stream_sync(struct kiln_stream *stream)
 	enum kiln_status status;
 
 	CHECK_STREAM(stream);
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream->slot));
 	status = kilni_stream_finish(stream->slot);
 	kilni_plan_wait(stream->device);
 	return status;
@@ -231,6 +232,7 @@ enum kiln_status kiln_stream_sync(struct kiln_stream *stream)
 enum kiln_status kiln_stream_reset(struct kiln_stream *stream)
 {
 	CHECK_STREAM(stream);
+	KILNI_TRY(kilni_window_refuse_on(__func__, stream->slot));
 	return kilni_stream_clear(stream->slot);
 }
 

@@ -28,6 +28,25 @@ static void return_stream(struct kiln_device *device, void *arg)
 	kilni_stream_return(thread->own);
 }
 
+static void retain_device(struct kiln_device *device, void *arg)
+{
+	*(struct kiln_device **)arg = kiln_device_retain(device);
+}
+
+/* Its memory goes back outside the lock of the devices. */
+static void end_recorder(struct kilni_thread *thread)
+{
+	struct kiln_device *device = NULL;
+
+	if (!kilni_recorders_open())
+		return;
+	kilni_device_if_alive(thread->device_id, retain_device, &device);
+	if (!device)
+		return;
+	kilni_recorder_close(thread->own);
+	kiln_device_release(device);
+}
+
 static void end_thread(void *data)
 {
 	struct thread_devices *gone = data;
@@ -37,6 +56,8 @@ static void end_thread(void *data)
 
 		if (thread->current)
 			kiln_stream_release(thread->current);
+		if (thread->own)
+			end_recorder(thread);
 		if (thread->own)
 			kilni_device_if_alive(thread->device_id, return_stream,
 					      thread);

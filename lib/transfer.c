@@ -209,6 +209,9 @@ static enum kiln_status add_piece(struct transfer *transfer,
 		       : kilni_is_whole(tensor) ? KILNI_WRITE
 						: KILNI_READ_WRITE;
 	transfer->move.items = transfer->pieces;
+	KILNI_TRY(kilni_window_refuse_read(fn, tensor));
+	if (item->access & KILNI_READ)
+		KILNI_TRY(kilni_track_check_run(item->track, fn));
 	return stage(transfer, p, fn);
 }
 

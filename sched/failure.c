@@ -225,6 +225,17 @@ enum kiln_status kilni_stream_failure(struct kilni_stream *stream)
 	return kilni_fail(status, 0, "%s", message);
 }
 
+enum kiln_status kilni_failure_unrun(const char *fn,
+				     const struct kilni_track *track)
+{
+	uint32_t op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
+
+	return kilni_fail(KILN_ERR_CAPTURE, 0,
+			  "%s: the result of kiln_%s was captured in a graph "
+			  "that has not been replayed",
+			  fn, kilni_ops[op].name);
+}
+
 enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)
 {
 	char message[sizeof(stream->message)];
@@ -236,16 +247,31 @@ enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)
 			  "stream is poisoned until reset: %s", message);
 }
 
+static bool failed_writer(const void *writer, uint64_t seq, struct cause *cause)
+{
+	const struct kilni_stream *stream = writer;
+
+	return stream && find_locked(stream, seq, cause);
+}
+
+static bool failed_graph(const struct kilni_entry *entry, struct cause *cause)
+{
+	for (uint64_t i = 0; i < entry->params.graph.writers; i++)
+		if (failed_writer(entry->params.graph.writer[i].writer,
+				  entry->params.graph.writer[i].seq, cause))
+			return true;
+	return false;
+}
+
 static bool failed_operand(const struct kilni_entry *entry, struct cause *cause)
 {
+	if (entry->kind == KILNI_ENTRY_GRAPH)
+		return failed_graph(entry, cause);
 	for (unsigned i = 0; i < entry->operands; i++) {
 		const struct kilni_operand *o = &entry->operand[i];
-		struct kilni_stream *writer;
 
-		if (!(o->access & KILNI_READ) || !o->writer)
-			continue;
-		writer = (struct kilni_stream *)(uintptr_t)o->writer;
-		if (find_locked(writer, o->writer_seq, cause))
+		if ((o->access & KILNI_READ) &&
+		    failed_writer(o->writer, o->writer_seq, cause))
 			return true;
 	}
 	return false;

@@ -41,6 +41,8 @@ struct kilni_submitter {
 	struct kilni_stream *shown;  /* atomic */
 };
 
+struct kilni_recorder;
+
 struct kilni_stream {
 	struct kilni_sched *sched;
 	struct kilni_queue *queue;
@@ -64,6 +66,7 @@ struct kilni_stream {
 	uint64_t tail;               /* atomic: last appended */
 	uint64_t work;               /* kernels, queued or not, and what waits */
 	uint64_t wanted;             /* atomic: somebody waits for it */
+	struct kilni_recorder *recorder; /* of a graph, or NULL */
 
 	/* Chunks that the driver gave back, under their own spin lock. */
 	int spare_lock;
@@ -135,6 +138,9 @@ enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
 				    struct kilni_entry **out);
 /* Makes the reserved entry part of the stream. */
 void kilni_ring_commit(struct kilni_stream *stream);
+/* Sees to it that so many more entries can be reserved. */
+enum kiln_status kilni_ring_provide(struct kilni_stream *stream,
+				    unsigned entries);
 /* Appends a WAIT for use and hands use's stream to the driver. */
 enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 				     const struct kilni_use *use);
@@ -209,6 +215,9 @@ enum kiln_status kilni_failure_outcome(const struct kilni_use *use);
 enum kiln_status kilni_failure_report(struct cause cause);
 /* Reports the stream's last cause where that has not been done; else OK. */
 enum kiln_status kilni_failure_report_once(struct kilni_stream *stream);
+/* Fails: only a graph that has not been replayed writes the memory. */
+enum kiln_status kilni_failure_unrun(const char *fn,
+				     const struct kilni_track *track);
 /* KILN_ERR_POISONED with the cause's text, or OK. */
 enum kiln_status kilni_failure_refuse(struct kilni_stream *stream);
 enum kiln_status kilni_failure_check(void *context,

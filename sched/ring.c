@@ -106,6 +106,37 @@ static enum kiln_status grow(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
+static unsigned spare_chunks(struct kilni_stream *stream)
+{
+	const struct kilni_chunk *chunk;
+	unsigned count = 0;
+
+	kilni_spin_lock(&stream->spare_lock);
+	for (chunk = stream->spare; chunk; chunk = chunk->next)
+		count++;
+	kilni_spin_unlock(&stream->spare_lock);
+	return count;
+}
+
+enum kiln_status kilni_ring_provide(struct kilni_stream *stream,
+				    unsigned entries)
+{
+	unsigned room = KILNI_CHUNK_ENTRIES - stream->fill;
+	struct kilni_chunk *chunk;
+
+	/* Only the one with the append lock takes from the spare ones. */
+	if (room < entries)
+		room += spare_chunks(stream) * KILNI_CHUNK_ENTRIES;
+	for (; room < entries; room += KILNI_CHUNK_ENTRIES) {
+		KILNI_TRY(grow(stream, &chunk));
+		kilni_spin_lock(&stream->spare_lock);
+		chunk->next = stream->spare;
+		stream->spare = chunk;
+		kilni_spin_unlock(&stream->spare_lock);
+	}
+	return KILN_OK;
+}
+
 enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
 				    struct kilni_entry **out)
 {

@@ -127,11 +127,15 @@ enum kiln_status kilni_signal_arm_track(struct kilni_track *track,
 					struct kilni_signal *signal)
 {
 	struct kilni_use writer;
+	bool unrun;
 
 	KILNI_TRY(kilni_sched_alive(sched));
 	kilni_spin_lock(&track->lock);
 	writer = track->writer;
+	unrun = track->unrun;
 	kilni_spin_unlock(&track->lock);
+	if (unrun)
+		return kilni_failure_unrun("completion", track);
 	if (writer.stream && !use_done(&writer)) {
 		struct kilni_stream *stream = writer.stream;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/trace.h"
+#include "sched/graph.h"
 
 /* ---- life of a slot ---- */
 
@@ -199,6 +200,7 @@ void kilni_stream_return(struct kilni_stream *stream)
 
 	if (__atomic_sub_fetch(&stream->holders, 1, __ATOMIC_ACQ_REL))
 		return;
+	kilni_recorder_close(stream);
 	/* Whoever depends on its tensors meets the error there. */
 	(void)!kilni_ring_drain_quietly(stream);
 	pthread_mutex_lock(&sched->slots);

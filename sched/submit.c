@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sched/internal.h"
+#include "sched/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,7 @@ static bool must_wait(const struct kilni_stream *stream,
 
 /* ---- the two ways to run ---- */
 
-static enum kiln_status check_stream(struct kilni_stream *stream)
+enum kiln_status kilni_stream_usable(struct kilni_stream *stream)
 {
 	KILNI_TRY(kilni_sched_alive(stream->sched));
 	return kilni_failure_refuse(stream);
@@ -173,18 +173,26 @@ static uint32_t whole_access(const struct kilni_job *job, unsigned i)
 	return access;
 }
 
-/* Who wrote operand i, and whether its storage has to be waited for. */
-static void look_at(const struct kilni_stream *stream, struct kilni_job *job,
-		    unsigned i, bool *waits)
+/*
+ * Who wrote operand i, and whether its storage has to be waited for. What only
+ * a graph will write cannot be read.
+ */
+static enum kiln_status look_at(const struct kilni_stream *stream,
+				struct kilni_job *job, unsigned i, bool *waits)
 {
 	struct kilni_operand *o = &job->entry.operand[i];
+	uint32_t access = whole_access(job, i);
 	struct kilni_track *track = job->track[i];
+	bool unrun;
 
 	kilni_spin_lock(&track->lock);
 	o->writer = track->writer.stream;
 	o->writer_seq = track->writer.seq;
-	*waits |= must_wait(stream, track, whole_access(job, i));
+	*waits |= must_wait(stream, track, access);
+	unrun = track->unrun && (access & KILNI_READ);
 	kilni_spin_unlock(&track->lock);
+	return KILNI_UNLIKELY(unrun) ? kilni_failure_unrun("an operand", track)
+				     : KILN_OK;
 }
 
 /*
@@ -209,7 +217,7 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 		if (first == i) {
 			o->writer = NULL;
 			if (is_busy(job->track[i]))
-				look_at(stream, job, i, waits);
+				KILNI_TRY(look_at(stream, job, i, waits));
 		}
 		if (!o->writer || !(o->access & KILNI_READ) ||
 		    KILNI_LIKELY(!__atomic_load_n(suspect, __ATOMIC_ACQUIRE)))
@@ -226,15 +234,17 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
-static enum kiln_status note_use(struct kilni_track *track,
+enum kiln_status kilni_track_use(struct kilni_track *track,
 				 struct kilni_stream *stream, uint64_t seq,
 				 uint32_t access)
 {
 	KILNI_TRY(make_room(track));
 	__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
 	add_use(track, stream, seq);
-	if (access & KILNI_WRITE)
+	if (access & KILNI_WRITE) {
 		track->writer = (struct kilni_use){ stream, seq };
+		track->unrun = false;
+	}
 	return KILN_OK;
 }
 
@@ -246,7 +256,7 @@ enum kiln_status kilni_track_note(struct kilni_track *track,
 
 	kilni_spin_lock(&track->lock);
 	*writer = track->writer;
-	status = note_use(track, stream, seq, access);
+	status = kilni_track_use(track, stream, seq, access);
 	if (access & KILNI_WRITE)
 		__atomic_store_n(&track->op, KILNI_OP_COPY_INTO,
 				 __ATOMIC_RELAXED);
@@ -266,7 +276,7 @@ static enum kiln_status note_uses(struct kilni_stream *stream,
 		if (same_track(job, i) != i)
 			continue;
 		kilni_spin_lock(&track->lock);
-		status = note_use(track, stream, seq, access);
+		status = kilni_track_use(track, stream, seq, access);
 		if (access & KILNI_WRITE)
 			__atomic_store_n(&track->op, job->entry.op,
 					 __ATOMIC_RELAXED);
@@ -289,6 +299,7 @@ static void note_written(struct kilni_job *job)
 			continue;
 		kilni_spin_lock(&track->lock);
 		track->writer = (struct kilni_use){ NULL, 0 };
+		track->unrun = false;
 		forget_done(track);
 		if (!track->count)
 			__atomic_store_n(&track->busy, 0, __ATOMIC_RELEASE);
@@ -348,8 +359,8 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 }
 
 /* An entry that does nothing, for the uses noted before notes ran out. */
-static void commit_nothing(struct kilni_stream *stream,
-			   struct kilni_entry *entry)
+void kilni_ring_commit_nothing(struct kilni_stream *stream,
+			       struct kilni_entry *entry)
 {
 	kilni_ring_call(entry, kilni_no_call, NULL, NULL);
 	kilni_ring_commit(stream);
@@ -370,7 +381,7 @@ static enum kiln_status append(struct kilni_stream *stream,
 	if (status == KILN_OK)
 		kilni_ring_commit(stream);
 	else
-		commit_nothing(stream, entry);
+		kilni_ring_commit_nothing(stream, entry);
 	return status;
 }
 
@@ -392,9 +403,14 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 				      struct kilni_job *job)
 {
 	enum kiln_status status;
-	bool waits;
+	bool waits, taken;
 
-	KILNI_TRY(check_stream(stream));
+	KILNI_TRY(kilni_stream_usable(stream));
+	if (KILNI_UNLIKELY(stream->recorder)) {
+		KILNI_TRY(kilni_record(stream, job, &taken));
+		if (taken)
+			return KILN_OK;
+	}
 	KILNI_TRY(inspect(stream, job, &waits));
 	job->entry.user = stream->work + 1;
 	if (!waits && stream_completed(stream) == stream->tail) {

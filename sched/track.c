@@ -8,6 +8,7 @@ void kilni_track_init(struct kilni_track *track)
 	track->lock = 0;
 	track->busy = 0;
 	track->op = 0;
+	track->unrun = false;
 	track->count = 0;
 	track->capacity = KILNI_COUNTOF(track->near);
 	track->writer = (struct kilni_use){ NULL, 0 };
@@ -34,10 +35,14 @@ enum kiln_status kilni_track_wait(struct kilni_track *track)
 {
 	struct kilni_use writer;
 	struct cause cause;
+	bool unrun;
 
 	kilni_spin_lock(&track->lock);
 	writer = track->writer;
+	unrun = track->unrun;
 	kilni_spin_unlock(&track->lock);
+	if (KILNI_UNLIKELY(unrun))
+		return kilni_failure_unrun("read", track);
 	if (!writer.stream)
 		return KILN_OK;
 	KILNI_TRY(kilni_ring_wait(writer.stream, writer.seq));

@@ -175,6 +175,10 @@ unsigned kilni_run_next(struct kilni_cpu_queue *queue,
 void kilni_run_kernel(const struct kilni_cpu_kernels *kernels,
 		      struct kilni_entry *entry, struct kilni_team *team);
 
+/* The team that work of that cost deserves; so many entries wait. */
+struct kilni_team *kilni_choose_team(struct kilni_worker *worker, uint64_t cost,
+				     uint64_t waiting);
+
 /* Rough nanoseconds that a kernel's entry takes one core. */
 uint64_t kilni_run_cost(const struct kilni_entry *entry);
 
@@ -188,6 +192,26 @@ enum kiln_status kilni_cpu_load(struct kilni_hw *hw,
 				const struct kilni_program_source *source,
 				struct kilni_program **out);
 void kilni_cpu_unload(struct kilni_hw *hw, struct kilni_program *program);
+
+/* ---- graphs ---- */
+
+struct kilni_cpu_graph;
+
+enum kiln_status kilni_cpu_graph_create(struct kilni_hw *hw,
+					struct kilni_entry *const *entry,
+					unsigned count, void **out);
+void kilni_cpu_graph_destroy(struct kilni_hw *hw, void *graph);
+/* Rough nanoseconds that a replay takes one core. */
+uint64_t kilni_cpu_graph_cost(const struct kilni_cpu_graph *graph);
+/*
+ * Runs the graph of an entry, by itself where worker is NULL. On failure *bad
+ * is the entry that failed, and for KILN_ERR_INDEX report is set.
+ */
+enum kiln_status kilni_cpu_graph_run(const struct kilni_entry *run,
+				     const struct kilni_cpu_kernels *kernels,
+				     struct kilni_worker *worker,
+				     struct kilni_report *report,
+				     struct kilni_entry **bad);
 
 /* ---- merging ---- */
 

@@ -290,4 +290,6 @@ const struct kilni_queue_ops kilni_cpu_queue_ops = {
 	.completed = queue_completed,
 	.wait = queue_wait,
 	.run_inline = kilni_run_inline,
+	.graph_create = kilni_cpu_graph_create,
+	.graph_destroy = kilni_cpu_graph_destroy,
 };

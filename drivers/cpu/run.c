@@ -152,9 +152,8 @@ uint64_t kilni_run_cost(const struct kilni_entry *entry)
 	}
 }
 
-/* The team that an entry deserves. */
-static struct kilni_team *choose_team(struct kilni_worker *worker,
-				      uint64_t cost, uint64_t waiting)
+struct kilni_team *kilni_choose_team(struct kilni_worker *worker, uint64_t cost,
+				     uint64_t waiting)
 {
 	struct kilni_loop *loop = &worker->loop;
 
@@ -216,7 +215,7 @@ static unsigned run_merged(struct kilni_cpu_queue *queue,
 	if (merge.entries < 2)
 		return 0;
 	kilni_merge_run(&merge, worker->gang->kernels,
-			choose_team(worker, cost, waiting));
+			kilni_choose_team(worker, cost, waiting));
 	return merge.entries;
 }
 
@@ -236,10 +235,30 @@ static void run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	}
 	entry->params.raw[0] = (uintptr_t)&report;
 	kilni_run_kernel(worker->gang->kernels, entry,
-			 choose_team(worker, kilni_run_cost(entry), waiting));
+			 kilni_choose_team(worker, kilni_run_cost(entry), waiting));
 	if (report.position != UINT64_MAX)
 		client->failed(client->context, entry, KILN_ERR_INDEX,
 			       &report);
+}
+
+/* A graph fails as a whole, for its first entry that fails. */
+static void run_graph(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
+		      struct kilni_worker *worker)
+{
+	struct kilni_queue_client *client = &queue->client;
+	struct kilni_report report;
+	struct kilni_entry *bad = entry;
+	enum kiln_status status;
+
+	if (is_suspect(client) && client->check(client->context, entry))
+		return;
+	status = kilni_cpu_graph_run(entry, worker->gang->kernels, worker,
+				     &report, &bad);
+	if (status == KILN_OK)
+		return;
+	bad->seq = entry->seq;
+	client->failed(client->context, bad, status,
+		       status == KILN_ERR_INDEX ? &report : NULL);
 }
 
 static void run_call(const struct kilni_entry *entry)
@@ -285,6 +304,9 @@ static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 		return true;
 	case KILNI_ENTRY_CLOCK:
 		kilni_stamp_now(entry->params.clock.stamp);
+		return true;
+	case KILNI_ENTRY_GRAPH:
+		run_graph(queue, entry, worker);
 		return true;
 	default:
 		run_one(queue, entry, worker, waiting);

@@ -905,4 +905,6 @@ const struct kilni_queue_ops kilni_cuda_queue_ops = {
 	.completed = queue_completed,
 	.wait = queue_wait,
 	.run_inline = kilni_queue_stub_run_inline,
+	.graph_create = kilni_queue_stub_graph_create,
+	.graph_destroy = kilni_queue_stub_graph_destroy,
 };

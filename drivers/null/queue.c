@@ -75,6 +75,27 @@ static void run_kernel(struct null_queue *queue,
 				     NULL);
 }
 
+struct null_graph {
+	struct kilni_entry *const *entry;
+	unsigned entries;
+};
+
+static void run_graph(struct null_queue *queue, const struct kilni_entry *run)
+{
+	const struct null_graph *graph = run->params.graph.graph;
+
+	for (unsigned i = 0; graph && i < graph->entries; i++) {
+		enum kiln_status status = KILNI_FAULT("launch");
+
+		if (status == KILN_OK)
+			continue;
+		graph->entry[i]->seq = run->seq;
+		queue->client.failed(queue->client.context, graph->entry[i],
+				     status, NULL);
+		return;
+	}
+}
+
 static bool is_refused(struct null_queue *queue,
 		       const struct kilni_entry *entry)
 {
@@ -146,6 +167,10 @@ static bool run_entry(struct null_queue *queue,
 		return true;
 	case KILNI_ENTRY_CLOCK:
 		kilni_stamp_now(entry->params.clock.stamp);
+		return true;
+	case KILNI_ENTRY_GRAPH:
+		if (!is_refused(queue, entry))
+			run_graph(queue, entry);
 		return true;
 	default:
 		if (!is_refused(queue, entry))
@@ -305,6 +330,30 @@ static enum kiln_status queue_run_inline(struct kilni_queue *queue,
 	return KILN_OK;
 }
 
+static enum kiln_status graph_create(struct kilni_hw *hw,
+				     struct kilni_entry *const *entry,
+				     unsigned count, void **out)
+{
+	struct null_graph *graph;
+
+	(void)hw;
+	KILNI_TRY(KILNI_FAULT("graph_create"));
+	graph = malloc(sizeof(*graph));
+	if (!graph)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "null: no memory for a graph");
+	graph->entry = entry;
+	graph->entries = count;
+	*out = graph;
+	return KILN_OK;
+}
+
+static void graph_destroy(struct kilni_hw *hw, void *graph)
+{
+	(void)hw;
+	free(graph);
+}
+
 const struct kilni_queue_ops kilni_null_queue_ops = {
 	.wrap = kilni_queue_stub_wrap,
 	.create = queue_create,
@@ -313,4 +362,6 @@ const struct kilni_queue_ops kilni_null_queue_ops = {
 	.completed = queue_completed,
 	.wait = queue_wait,
 	.run_inline = queue_run_inline,
+	.graph_create = graph_create,
+	.graph_destroy = graph_destroy,
 };

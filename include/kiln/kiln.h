@@ -9,6 +9,7 @@
 #include <kiln/event.h>
 #include <kiln/export.h>
 #include <kiln/file.h>
+#include <kiln/graph.h>
 #include <kiln/kernel.h>
 #include <kiln/memory.h>
 #include <kiln/ops.h>

@@ -45,7 +45,8 @@ KILN_BEGIN_DECLS
 	X(KILN_ERR_DRIVER_TOO_OLD, -25, CALL, "driver is too old")             \
 	X(KILN_ERR_TIMEOUT, -26, CALL, "not done within the time limit")       \
 	X(KILN_ERR_INTERRUPTED, -27, CALL, "waiting was interrupted")          \
-	X(KILN_ERR_CANCELLED, -28, CALL, "stopped by the caller")
+	X(KILN_ERR_CANCELLED, -28, CALL, "stopped by the caller")              \
+	X(KILN_ERR_CAPTURE, -29, CALL, "not possible in the capture of a graph")
 
 enum kiln_status {
 #define KILN_STATUS_ENUM_(name, value, scope, text) name = value,
