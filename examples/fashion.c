@@ -129,6 +129,10 @@ struct job {
 	struct kiln_tensor *order; /* of this epoch, i32 [train.count] */
 	struct kiln_tensor *some_x, *some_y; /* rows of the next steps */
 	struct kiln_tensor *x, *y; /* the batch, a view of them */
+	/* With --graph: the step, and what it reads of each. */
+	struct kiln_graph *graph;
+	struct kiln_tensor *rows;     /* of the batch, i32 [batch] */
+	struct kiln_tensor *schedule; /* of the epoch: [steps, MLP_NUMBERS] */
 	uint64_t random;
 	struct result result;
 };
@@ -176,6 +180,9 @@ static enum kiln_status take_batch(struct job *job, int64_t start)
 	int64_t batch = job->options->batch;
 	int64_t offset = start % (GATHER_STEPS * batch);
 
+	/* The one batch of an epoch that no graph takes. */
+	if (job->options->graph)
+		offset = 0;
 	if (!offset)
 		TRY(gather_rows(job, start));
 	TRY(view_rows(&job->x, job->some_x, offset, batch));
@@ -237,6 +244,117 @@ static enum kiln_status step(struct job *job, int64_t start)
 	return KILN_OK;
 }
 
+/* ---- Steps that are replayed ---- */
+
+/* The numbers of all full batches of the epoch. */
+static enum kiln_status make_schedule(struct job *job)
+{
+	const int64_t shape[] = { job->train.count / job->options->batch,
+				  MLP_NUMBERS };
+	size_t bytes = (size_t)shape[0] * MLP_NUMBERS * sizeof(float);
+	float *numbers = malloc(bytes ? bytes : 1);
+	struct mlp ahead = job->mlp;
+	enum kiln_status status = KILN_ERR_NO_MEMORY;
+
+	for (int64_t i = 0; numbers && i < shape[0]; i++) {
+		mlp_count_step(&ahead);
+		mlp_step_numbers(&ahead, job->options->batch,
+				 numbers + i * MLP_NUMBERS);
+	}
+	kiln_tensor_clear(&job->schedule);
+	if (numbers)
+		status = kiln_tensor_from_data(&job->schedule, job->device,
+					       KILN_F32, 2, shape, numbers,
+					       bytes);
+	free(numbers);
+	return status;
+}
+
+/* What is captured: it reads job->rows and the network's numbers. */
+static enum kiln_status graph_step(struct kiln_device *device, void *user)
+{
+	struct job *job = user;
+
+	(void)device;
+	TRY(kiln_select(&job->x, job->train.images, 0, job->rows));
+	TRY(kiln_select(&job->y, job->train.one_hot, 0, job->rows));
+	TRY(mlp_forward(&job->mlp, job->x));
+	TRY(mlp_learn_by_numbers(&job->mlp, job->x, job->y));
+	drop_batch(job);
+	return KILN_OK;
+}
+
+/* dst = rows start.. of src */
+static enum kiln_status refresh(struct kiln_tensor *dst,
+				struct kiln_tensor *src, int64_t start,
+				int64_t count)
+{
+	struct kiln_tensor *view = KILN_TENSOR_NONE;
+	enum kiln_status status = view_rows(&view, src, start, count);
+
+	if (!status)
+		status = kiln_reshape(&view, view, kiln_tensor_rank(dst),
+				      kiln_tensor_shape(dst));
+	if (!status)
+		status = kiln_copy_into(dst, view);
+	kiln_tensor_clear(&view);
+	return status;
+}
+
+static enum kiln_status make_graph(struct job *job)
+{
+	TRY(kiln_graph_create(&job->graph, job->device, graph_step, job));
+	if (!kiln_graph_is_captured(job->graph))
+		fprintf(stderr, "fashion: no graph: %s\n",
+			kiln_graph_fallback(job->graph));
+	job->result.operations = kiln_graph_operations(job->graph);
+	return KILN_OK;
+}
+
+static enum kiln_status replay(struct job *job, int64_t start)
+{
+	int64_t batch = job->options->batch;
+
+	TRY(mlp_begin_step(&job->mlp));
+	TRY(refresh(job->rows, job->order, start, batch));
+	TRY(refresh(job->mlp.numbers, job->schedule, start / batch, 1));
+	/* The first step is the warm-up. */
+	TRY(job->graph ? kiln_graph_replay(job->graph) : make_graph(job));
+	job->result.steps++;
+	return KILN_OK;
+}
+
+/* Eagerly, and nothing of its rows is kept. */
+static enum kiln_status short_step(struct job *job, int64_t start)
+{
+	TRY(step(job, start));
+	kiln_tensor_clear(&job->some_x);
+	kiln_tensor_clear(&job->some_y);
+	return KILN_OK;
+}
+
+static bool is_full(const struct job *job, int64_t start)
+{
+	return start + job->options->batch <= job->train.count;
+}
+
+static enum kiln_status any_step(struct job *job, int64_t start)
+{
+	if (!job->options->graph)
+		return step(job, start);
+	return is_full(job, start) ? replay(job, start)
+				   : short_step(job, start);
+}
+
+static enum kiln_status begin_graph(struct job *job)
+{
+	TRY(kiln_zeros(&job->rows, job->device, KILN_I32, 1,
+		       &job->options->batch));
+	return mlp_create_numbers(&job->mlp, job->device);
+}
+
+/* ---- An epoch ---- */
+
 static bool is_finished(const struct job *job)
 {
 	int64_t limit = job->options->steps;
@@ -251,9 +369,11 @@ static enum kiln_status train_epoch(struct job *job)
 	int64_t at;
 
 	TRY(new_order(job));
+	if (job->options->graph)
+		TRY(make_schedule(job));
 	for (at = 0; at < job->train.count && !is_finished(job);
 	     at += job->options->batch) {
-		TRY(step(job, at));
+		TRY(any_step(job, at));
 		if (is_tick(r->steps))
 			TRY(tick(job));
 	}
@@ -316,6 +436,8 @@ static enum kiln_status run(struct job *job)
 		       RATE));
 	if (job->options->load)
 		TRY(mlp_load(&job->mlp, job->options->load));
+	if (job->options->graph)
+		TRY(begin_graph(job));
 	TRY(kiln_device_sync(job->device));
 	TRY(train(job));
 	TRY(mlp_checksum(&job->mlp, sum));
@@ -347,6 +469,9 @@ static int load(struct job *job)
 static void job_free(struct job *job)
 {
 	drop_batch(job);
+	kiln_graph_release(job->graph);
+	kiln_tensor_clear(&job->rows);
+	kiln_tensor_clear(&job->schedule);
 	kiln_tensor_clear(&job->some_x);
 	kiln_tensor_clear(&job->some_y);
 	mlp_free(&job->mlp);

@@ -18,7 +18,7 @@ struct options {
 	int64_t batch;
 	int64_t steps; /* stop after so many; 0: no limit */
 	uint64_t seed;
-	bool json, checksum, quiet;
+	bool json, checksum, quiet, graph;
 };
 
 struct result {
@@ -29,6 +29,7 @@ struct result {
 	float loss;
 	double accuracy;
 	uint64_t checksum;
+	uint64_t operations; /* of the captured step; 0: none */
 	/* Memory at the steady step, and what it grew to, if it did. */
 	uint64_t live_bytes, reserved_bytes;
 	int64_t grown_step;

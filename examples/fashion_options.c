@@ -27,6 +27,7 @@ static const char usage_text[] =
 	"  --seed N           start values and shuffling (default: 1)\n"
 	"  --load FILE        start values from a safetensors file\n"
 	"  --save FILE        write the trained parameters to one\n"
+	"  --graph            capture a step once and replay it\n"
 	"  --checksum         print a checksum of the trained parameters\n"
 	"  --json             print the result as JSON\n"
 	"  --quiet            no progress bar\n"
@@ -42,6 +43,7 @@ enum option_id {
 	OPT_SEED,
 	OPT_LOAD,
 	OPT_SAVE,
+	OPT_GRAPH,
 	OPT_CHECKSUM,
 	OPT_JSON,
 	OPT_QUIET,
@@ -58,6 +60,7 @@ static const struct option long_options[] = {
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "load", required_argument, NULL, OPT_LOAD },
 	{ "save", required_argument, NULL, OPT_SAVE },
+	{ "graph", no_argument, NULL, OPT_GRAPH },
 	{ "checksum", no_argument, NULL, OPT_CHECKSUM },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
@@ -127,6 +130,9 @@ static int take_option(struct options *options, int id)
 		return -1;
 	case OPT_SAVE:
 		options->save = optarg;
+		return -1;
+	case OPT_GRAPH:
+		options->graph = true;
 		return -1;
 	case OPT_CHECKSUM:
 		options->checksum = true;

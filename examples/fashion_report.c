@@ -146,6 +146,9 @@ static void print_text(const struct options *options, const struct result *r,
 		       "%.2f MiB reserved\n",
 		       (double)r->live_bytes / MIB,
 		       (double)r->reserved_bytes / MIB);
+	if (options->graph)
+		printf("graph              %" PRIu64 " operations a step\n",
+		       r->operations);
 	if (options->checksum)
 		printf("checksum           %016" PRIx64 "\n", r->checksum);
 	print_pools(pools);
@@ -194,6 +197,7 @@ static void print_json(const struct options *options, const struct result *r,
 		printf("  \"accuracy\": null,\n");
 	printf("  \"epochs\": %d,\n  \"steps\": %" PRId64 ",\n", r->epochs,
 	       r->steps);
+	printf("  \"graph_operations\": %" PRIu64 ",\n", r->operations);
 	printf("  \"seconds\": %.6f,\n", r->seconds);
 	printf("  \"best_epoch_seconds\": %.6f,\n", r->best_epoch_seconds);
 	printf("  \"images_per_second\": %.1f,\n", images_per_second(r));

@@ -147,6 +147,23 @@ void mlp_forget(struct mlp *mlp)
 
 /* ---- Backward ---- */
 
+/* t = t * number, which is a tensor's or value. */
+static enum kiln_status scale(struct kiln_tensor **t,
+			      struct kiln_tensor *number, double value)
+{
+	if (number)
+		return kiln_mul(t, *t, number);
+	return kiln_mul_scalar(t, *t, kiln_float(value));
+}
+
+static enum kiln_status shift(struct kiln_tensor **t,
+			      struct kiln_tensor *number, double value)
+{
+	if (number)
+		return kiln_add(t, *t, number);
+	return kiln_add_scalar(t, *t, kiln_float(value));
+}
+
 /* Gradients, and a place for views on the way. */
 struct grads {
 	struct kiln_tensor *w1, *b1, *w2, *b2, *rest, *view;
@@ -173,17 +190,23 @@ static enum kiln_status matmul_tn(struct kiln_tensor **out, struct grads *g,
 	return KILN_OK;
 }
 
+static double mlp_factor(const struct mlp *mlp, int64_t rows)
+{
+	return mlp->units / (double)rows;
+}
+
 /* From the scores down; z becomes its own gradient, then h does. */
 static enum kiln_status backward(struct mlp *mlp, struct grads *g,
+				 struct kiln_tensor *const *number,
 				 struct kiln_tensor *x,
 				 struct kiln_tensor *one_hot)
 {
-	double factor = mlp->units / (double)kiln_tensor_shape(x)[0];
+	double factor = mlp_factor(mlp, kiln_tensor_shape(x)[0]);
 	struct kiln_tensor **dh = &g->view;
 
 	TRY(kiln_softmax(&mlp->z, mlp->z, 1));
 	TRY(kiln_sub(&mlp->z, mlp->z, one_hot));
-	TRY(kiln_mul_scalar(&mlp->z, mlp->z, kiln_float(factor)));
+	TRY(scale(&mlp->z, number[MLP_FACTOR], factor));
 	TRY(matmul_tn(&g->w2, g, mlp->h, mlp->z));
 	TRY(kiln_sum_dim(&g->b2, mlp->z, 0));
 	TRY(kiln_transpose(dh, mlp->w2));
@@ -239,7 +262,12 @@ static struct adam_step adam_step(const struct mlp *mlp)
 				   .scale = mlp->rate * first / second };
 }
 
+/*
+ * Everything of the group is written in place, so a captured step changes it
+ * as an eager one does.
+ */
 static enum kiln_status adam(struct mlp_group *group, struct kiln_tensor **grad,
+			     struct kiln_tensor *const *number,
 			     struct adam_step step)
 {
 	TRY(kiln_mul_scalar(&group->first, group->first,
@@ -248,9 +276,9 @@ static enum kiln_status adam(struct mlp_group *group, struct kiln_tensor **grad,
 	TRY(kiln_square(grad, *grad));
 	TRY(kiln_add(&group->second, group->second, *grad));
 	TRY(kiln_sqrt(grad, group->second));
-	TRY(kiln_add_scalar(grad, *grad, kiln_float(step.epsilon)));
+	TRY(shift(grad, number[MLP_EPSILON], step.epsilon));
 	TRY(kiln_div(grad, group->first, *grad));
-	TRY(kiln_mul_scalar(grad, *grad, kiln_float(step.scale)));
+	TRY(scale(grad, number[MLP_SCALE], step.scale));
 	return kiln_sub(&group->value, group->value, *grad);
 }
 
@@ -261,42 +289,87 @@ static enum kiln_status change_unit(struct mlp_group *group, double units)
 			       kiln_float(units * units));
 }
 
+void mlp_count_step(struct mlp *mlp)
+{
+	if (mlp->units > UNITS_MAX)
+		mlp->units = 1;
+	mlp->units /= sqrt(BETA2);
+	mlp->steps++;
+}
+
 /* Before the gradients of a step are formed. */
-static enum kiln_status begin_step(struct mlp *mlp)
+enum kiln_status mlp_begin_step(struct mlp *mlp)
 {
 	if (mlp->units > UNITS_MAX) {
 		TRY(change_unit(&mlp->w1, mlp->units));
 		TRY(change_unit(&mlp->rest, mlp->units));
-		mlp->units = 1;
 	}
-	mlp->units /= sqrt(BETA2);
-	mlp->steps++;
+	mlp_count_step(mlp);
 	return KILN_OK;
 }
 
 static enum kiln_status learn(struct mlp *mlp, struct grads *g,
+			      struct kiln_tensor *const *number,
 			      struct kiln_tensor *x,
 			      struct kiln_tensor *one_hot)
 {
 	struct adam_step step;
 
-	TRY(begin_step(mlp));
-	TRY(backward(mlp, g, x, one_hot));
+	TRY(backward(mlp, g, number, x, one_hot));
 	TRY(join_rest(mlp, g));
 	mlp_forget(mlp);
 	step = adam_step(mlp);
-	TRY(adam(&mlp->w1, &g->w1, step));
-	return adam(&mlp->rest, &g->rest, step);
+	TRY(adam(&mlp->w1, &g->w1, number, step));
+	return adam(&mlp->rest, &g->rest, number, step);
 }
 
 enum kiln_status mlp_learn(struct mlp *mlp, struct kiln_tensor *x,
 			   struct kiln_tensor *one_hot)
 {
+	struct kiln_tensor *const none[MLP_NUMBERS] = { NULL };
 	struct grads g = { 0 };
-	enum kiln_status status = learn(mlp, &g, x, one_hot);
+	enum kiln_status status = mlp_begin_step(mlp);
+
+	if (!status)
+		status = learn(mlp, &g, none, x, one_hot);
+	free_grads(&g);
+	return status;
+}
+
+/* ---- Steps in a graph ---- */
+
+enum kiln_status mlp_learn_by_numbers(struct mlp *mlp, struct kiln_tensor *x,
+				      struct kiln_tensor *one_hot)
+{
+	struct grads g = { 0 };
+	enum kiln_status status = learn(mlp, &g, mlp->number, x, one_hot);
 
 	free_grads(&g);
 	return status;
+}
+
+void mlp_step_numbers(const struct mlp *mlp, int64_t rows,
+		      float numbers[MLP_NUMBERS])
+{
+	struct adam_step step = adam_step(mlp);
+
+	numbers[MLP_FACTOR] = (float)mlp_factor(mlp, rows);
+	numbers[MLP_EPSILON] = (float)step.epsilon;
+	numbers[MLP_SCALE] = (float)step.scale;
+}
+
+enum kiln_status mlp_create_numbers(struct mlp *mlp,
+				    struct kiln_device *device)
+{
+	const int64_t count = MLP_NUMBERS;
+
+	TRY(kiln_zeros(&mlp->numbers, device, KILN_F32, 1, &count));
+	for (int i = 0; i < MLP_NUMBERS; i++) {
+		const struct kiln_slice one = { i, i + 1, 1 };
+
+		TRY(kiln_slice(&mlp->number[i], mlp->numbers, 1, &one));
+	}
+	return KILN_OK;
 }
 
 /* ---- The rest ---- */
@@ -325,6 +398,9 @@ enum kiln_status mlp_checksum(const struct mlp *mlp, uint64_t *sum)
 void mlp_free(struct mlp *mlp)
 {
 	mlp_forget(mlp);
+	for (int i = 0; i < MLP_NUMBERS; i++)
+		kiln_tensor_clear(&mlp->number[i]);
+	kiln_tensor_clear(&mlp->numbers);
 	free_group(&mlp->w1);
 	free_group(&mlp->rest);
 }
