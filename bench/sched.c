@@ -3,7 +3,7 @@
  * sched - what queueing costs: who drains the rings and when, one enqueue, one
  * completion across threads, and many streams at once.
  *
- * usage: sched [DEVICE] [drain|enqueue|complete|many|stage]...
+ * usage: sched [DEVICE] [drain|enqueue|complete|many|stage|replay]...
  *
  * drain: for each policy nanoseconds of the caller for one op and of the whole
  *        for one op, small ops (64 elements behind a large one) and large ones
@@ -12,6 +12,8 @@
  * complete: microseconds from the end of the work to the thread that waits.
  * many: 64 streams, 1,000,000 ops; the process's memory before and after.
  * stage: rate of uploads and reads of 64 MiB, marked for transfers and not.
+ * replay: nanoseconds for one of 1000 small ops, eagerly and in a graph: of the
+ *         caller, and of the whole with a sync; and for one of few.
  *
  * Prints rows of a table: medians of some rounds, of drain the best of some,
  * the policies taking turns.
@@ -375,6 +377,71 @@ static void bench_stage(void)
 	free(range.data);
 }
 
+/* ---- graphs ---- */
+
+struct chain {
+	struct kiln_tensor *x, *y;
+	int ops;
+};
+
+static enum kiln_status run_chain(struct kiln_device *device, void *user)
+{
+	struct chain *chain = user;
+	enum kiln_status status = KILN_OK;
+
+	(void)device;
+	for (int i = 0; i < chain->ops && !status; i++)
+		status = i % 2 ? kiln_sub(&chain->x, chain->x, chain->y)
+			       : kiln_add(&chain->x, chain->x, chain->y);
+	return status;
+}
+
+/* One run: nanoseconds of the caller and with the sync. */
+static void time_chain(struct kiln_device *device, struct chain *chain,
+		       struct kiln_graph *graph, double *caller, double *whole)
+{
+	double begin = now_ns();
+
+	if (graph)
+		TRY(kiln_graph_replay(graph));
+	else
+		TRY(run_chain(device, chain));
+	*caller = (now_ns() - begin) / chain->ops;
+	TRY(kiln_device_sync(device));
+	*whole = (now_ns() - begin) / chain->ops;
+}
+
+#define REPLAYS 201
+
+static void bench_replay(void)
+{
+	static const int ops[] = { 10, 100, 1000 };
+	static double caller[2][REPLAYS], whole[2][REPLAYS];
+	struct kiln_device *device = NULL;
+
+	TRY(kiln_device_open(&device, selector));
+	printf("\n| ops | eager: caller, whole | replay: caller, whole |\n");
+	printf("|---|---|---|\n");
+	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+		struct chain chain = { ones(device, 64), ones(device, 64),
+				       ops[i] };
+		struct kiln_graph *graph = NULL;
+
+		TRY(kiln_graph_create(&graph, device, run_chain, &chain));
+		for (int r = 0; r < REPLAYS; r++)
+			for (int g = 0; g < 2; g++)
+				time_chain(device, &chain, g ? graph : NULL,
+					   &caller[g][r], &whole[g][r]);
+		printf("| %d | %.1f, %.1f | %.1f, %.1f |\n", ops[i],
+		       median(caller[0], REPLAYS), median(whole[0], REPLAYS),
+		       median(caller[1], REPLAYS), median(whole[1], REPLAYS));
+		kiln_graph_release(graph);
+		kiln_tensor_release(chain.x);
+		kiln_tensor_release(chain.y);
+	}
+	kiln_device_release(device);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -382,7 +449,8 @@ static const struct {
 	      { "enqueue", bench_enqueue },
 	      { "complete", bench_complete },
 	      { "many", bench_many },
-	      { "stage", bench_stage } };
+	      { "stage", bench_stage },
+	      { "replay", bench_replay } };
 
 int main(int argc, char **argv)
 {

@@ -175,6 +175,8 @@ unsigned kilni_run_next(struct kilni_cpu_queue *queue,
 void kilni_run_kernel(const struct kilni_cpu_kernels *kernels,
 		      struct kilni_entry *entry, struct kilni_team *team);
 
+/* Whether work of that cost is too little to be shared. */
+bool kilni_is_for_one(uint64_t cost);
 /* The team that work of that cost deserves; so many entries wait. */
 struct kilni_team *kilni_choose_team(struct kilni_worker *worker, uint64_t cost,
 				     uint64_t waiting);
@@ -201,11 +203,9 @@ enum kiln_status kilni_cpu_graph_create(struct kilni_hw *hw,
 					struct kilni_entry *const *entry,
 					unsigned count, void **out);
 void kilni_cpu_graph_destroy(struct kilni_hw *hw, void *graph);
-/* Rough nanoseconds that a replay takes one core. */
-uint64_t kilni_cpu_graph_cost(const struct kilni_cpu_graph *graph);
 /*
- * Runs the graph of an entry, by itself where worker is NULL. On failure *bad
- * is the entry that failed, and for KILN_ERR_INDEX report is set.
+ * Runs the graph of an entry. On failure *bad is the entry that failed, and for
+ * KILN_ERR_INDEX report is set.
  */
 enum kiln_status kilni_cpu_graph_run(const struct kilni_entry *run,
 				     const struct kilni_cpu_kernels *kernels,

@@ -152,12 +152,17 @@ uint64_t kilni_run_cost(const struct kilni_entry *entry)
 	}
 }
 
+bool kilni_is_for_one(uint64_t cost)
+{
+	return cost < COST_SHARE;
+}
+
 struct kilni_team *kilni_choose_team(struct kilni_worker *worker, uint64_t cost,
 				     uint64_t waiting)
 {
 	struct kilni_loop *loop = &worker->loop;
 
-	if (cost < COST_SHARE || worker->gang->width == 1)
+	if (kilni_is_for_one(cost) || worker->gang->width == 1)
 		return &kilni_team_alone;
 	loop->wake = cost >= COST_WAKE ||
 		     (cost >= COST_WAKE_BUSY && waiting >= BUSY_ENTRIES);
