@@ -58,6 +58,8 @@ enum kiln_status kilni_graph_create(struct kilni_graph **out,
 enum kiln_status kilni_track_use(struct kilni_track *track,
 				 struct kilni_stream *stream, uint64_t seq,
 				 uint32_t access);
+/* What the calling thread has written is there: nobody to wait for. */
+void kilni_track_written(struct kilni_track *track, uint32_t op);
 enum kiln_status kilni_stream_usable(struct kilni_stream *stream);
 /* An entry that was reserved and shall do nothing. */
 void kilni_ring_commit_nothing(struct kilni_stream *stream,
