@@ -24,9 +24,9 @@ static enum kiln_status check_data(struct kiln_tensor *const *out,
 
 /* ---- foreign memory ---- */
 
-static enum kiln_status foreign_storage(struct kilni_storage **out,
-					struct kiln_device *device, void *data,
-					uint64_t bytes, unsigned flags)
+enum kiln_status kilni_storage_foreign(struct kilni_storage **out,
+				       struct kiln_device *device, void *data,
+				       uint64_t bytes, unsigned flags)
 {
 	struct kilni_storage *storage = calloc(1, sizeof(*storage));
 
@@ -60,8 +60,8 @@ static enum kiln_status wrap(struct kiln_tensor **out,
 
 	for (int d = 0; d < rank; d++)
 		bytes *= shape[d];
-	KILNI_TRY(foreign_storage(&model.storage, device, data,
-				  (uint64_t)bytes, flags));
+	KILNI_TRY(kilni_storage_foreign(&model.storage, device, data,
+					(uint64_t)bytes, flags));
 	kilni_dense_strides(rank, shape, kilni_size(&model), stride);
 	status = kilni_tensor_view(out, &model, rank, shape, stride,
 				   model.storage->address);

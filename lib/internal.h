@@ -244,6 +244,10 @@ struct kilni_storage {
 enum kiln_status kilni_storage_create(struct kilni_storage **out,
 				      struct kiln_device *device,
 				      uint64_t bytes, bool temporary);
+/* Of somebody else, with enum kiln_foreign_flags; the caller sets a deleter. */
+enum kiln_status kilni_storage_foreign(struct kilni_storage **out,
+				       struct kiln_device *device, void *data,
+				       uint64_t bytes, unsigned flags);
 void kilni_storage_release(struct kilni_storage *storage);
 
 /* A hold less; the last one ends the storage. */
@@ -475,8 +479,8 @@ void kilni_job_init(struct kilni_job *job, enum kilni_kernel kernel,
 		    enum kilni_op op, size_t params_bytes);
 void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
 		       uint32_t access);
-/* An operand of no bytes: what the track belongs to is in use. */
-void kilni_job_keep(struct kilni_job *job, struct kilni_track *track);
+/* An operand of no bytes: what the storage stands for is in use. */
+void kilni_job_keep(struct kilni_job *job, struct kilni_storage *storage);
 /* Workspace of the kernel as a further operand; NULL where none is needed. */
 enum kiln_status kilni_job_workspace(struct kilni_job *job,
 				     struct kiln_device *device,

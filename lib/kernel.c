@@ -8,8 +8,9 @@
 #include "kernels/cpu/cpu.h"
 
 /*
- * Kernels of the program's own. A kernel has a track like a storage: its uses
- * are noted on it, so that the code goes when the last one has completed.
+ * Kernels of the program's own. A kernel is a foreign storage without bytes:
+ * its uses are noted there, and a graph holds it, so that the code goes when
+ * the last use has completed.
  */
 
 #define NAME_MOST 47
@@ -26,7 +27,7 @@ struct kiln_kernel {
 	struct kiln_device *device;
 	struct kilni_hw *hw;
 	struct kilni_program *program;
-	struct kilni_track track;
+	struct kilni_storage *storage;
 	uint32_t params_bytes;
 	unsigned flags;
 	uint16_t op;               /* stands for its name */
@@ -119,6 +120,15 @@ static enum kiln_status load_program(struct kiln_kernel *kernel,
 					     &kernel->program);
 }
 
+static void unload(void *data, void *user)
+{
+	struct kiln_kernel *kernel = data;
+
+	(void)user;
+	program_ops(kernel->hw)->unload(kernel->hw, kernel->program);
+	free(kernel);
+}
+
 static enum kiln_status create(struct kiln_kernel **out,
 			       struct kiln_device *device,
 			       const struct kiln_kernel_info *info,
@@ -136,13 +146,17 @@ static enum kiln_status create(struct kiln_kernel **out,
 	kernel->params_bytes = info->params_bytes;
 	kernel->flags = info->flags;
 	kernel->op = (uint16_t)op;
-	kilni_track_init(&kernel->track);
-	status = load_program(kernel, info);
+	status = kilni_storage_foreign(&kernel->storage, device, kernel, 0, 0);
+	if (status == KILN_OK)
+		status = load_program(kernel, info);
 	if (status != KILN_OK) {
+		/* Of no deleter yet. */
+		if (kernel->storage)
+			kilni_storage_release(kernel->storage);
 		free(kernel);
 		return status;
 	}
-	kiln_device_retain(device);
+	kernel->storage->deleter = unload;
 	*out = kernel;
 	return KILN_OK;
 }
@@ -177,27 +191,12 @@ struct kiln_kernel *kiln_kernel_retain(struct kiln_kernel *kernel)
 	return kernel;
 }
 
-static void unload(void *data, void *user)
-{
-	struct kiln_kernel *kernel = data;
-
-	(void)user;
-	program_ops(kernel->hw)->unload(kernel->hw, kernel->program);
-	kilni_track_fini(&kernel->track);
-	free(kernel);
-}
-
-/* As with foreign memory: a driver's thread must not close the device. */
 void kiln_kernel_release(struct kiln_kernel *kernel)
 {
-	struct kiln_device *device;
-
 	if (!kernel || !kilni_object_drop(&kernel->object))
 		return;
 	__atomic_store_n(&kernel->object.ops, NULL, __ATOMIC_RELAXED);
-	device = kernel->device;
-	kilni_call_after(&kernel->track, unload, kernel, NULL);
-	kiln_device_release(device);
+	kilni_storage_release(kernel->storage);
 }
 
 /* ---- what a call may ask for ---- */
@@ -400,7 +399,7 @@ static enum kiln_status submit(struct kiln_kernel *kernel,
 			    call->operands[i].place);
 	if (result)
 		put_operand(&job, result, KILNI_WRITE, call->result->place);
-	kilni_job_keep(&job, &kernel->track);
+	kilni_job_keep(&job, kernel->storage);
 	return kilni_job_submit(&job, kernel->device);
 }
 
@@ -438,8 +437,6 @@ enum kiln_status kiln_kernel_submit(struct kiln_kernel *kernel,
 	enum kiln_status status;
 
 	KILNI_TRY(check_call(kernel, call, __func__));
-	/* A graph would have to keep the program. */
-	KILNI_TRY(kilni_window_refuse(__func__, kernel->device));
 	kilni_device_fix_settings(kernel->device);
 	status = see(kernel, call, &seen);
 	if (status == KILN_OK)

@@ -35,9 +35,9 @@ void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
 	add_operand(job, &t->storage->track, address, bytes, access);
 }
 
-void kilni_job_keep(struct kilni_job *job, struct kilni_track *track)
+void kilni_job_keep(struct kilni_job *job, struct kilni_storage *storage)
 {
-	add_operand(job, track, 0, 0, KILNI_READ);
+	add_operand(job, &storage->track, 0, 0, KILNI_READ);
 }
 
 enum kiln_status kilni_job_workspace(struct kilni_job *job,

@@ -370,6 +370,35 @@ START_TEST(release_with_work_in_flight)
 }
 END_TEST
 
+static enum kiln_status captured(struct kiln_device *device, void *user)
+{
+	void **with = user;
+
+	(void)device;
+	return add_to(with[0], with[1], 3);
+}
+
+/* A graph keeps the kernels that it calls. */
+START_TEST(in_a_graph)
+{
+	struct kiln_kernel *up = loaded("count_up", count_up, 0);
+	struct kiln_tensor *x = zeros(LARGE);
+	struct kiln_graph *graph = NULL;
+	void *with[] = { up, x };
+
+	OK(kiln_graph_create(&graph, dev, captured, with));
+	ck_assert_msg(kiln_graph_is_captured(graph), "%s",
+		      kiln_graph_fallback(graph));
+	kiln_kernel_release(up);
+	expect_all(x, 3);
+	OK(kiln_graph_replay(graph));
+	OK(kiln_graph_replay(graph));
+	expect_all(x, 9);
+	kiln_graph_release(graph);
+	kiln_tensor_release(x);
+}
+END_TEST
+
 static void expect_index_error(int64_t count, int32_t at)
 {
 	struct kiln_kernel *kernel = loaded("my_pick", pick, 0);
@@ -712,6 +741,7 @@ int main(void)
 	tcase_add_test(tests, of_no_elements);
 	tcase_add_test(tests, streams_are_ordered);
 	tcase_add_test(tests, release_with_work_in_flight);
+	tcase_add_test(tests, in_a_graph);
 	tcase_add_test(tests, index_out_of_range);
 	tcase_add_test(tests, failed_operand);
 	tcase_add_test(tests, loads_refused);
