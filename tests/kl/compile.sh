@@ -63,7 +63,8 @@ c()
 	name=$1
 	file=$2
 	shift 2
-	"$cc" -x c -std=gnu11 -O1 -Wall -Wextra -Wno-unused-function -Werror \
+	# shellcheck disable=SC2086 # a compiler may have a wrapper in front
+	$cc -x c -std=gnu11 -O1 -Wall -Wextra -Wno-unused-function -Werror \
 		-ffp-contract=off "$@" -I"$src" -I"$src/include" -c "$file" \
 		-o "$out/$name.o" || fail "$name: $cc"
 	rm -f "$out/$name.o"

@@ -22,7 +22,10 @@ static void fail(const char *text)
 	exit(1);
 }
 
-/* Notes the status; true where the call was good. */
+/*
+ * Notes the status; true where the call was good. That a stream takes nothing
+ * any more is not yet why: a later read or sync tells that.
+ */
 static int is_good(enum kiln_status status)
 {
 	if (status == KILN_OK)
@@ -31,7 +34,7 @@ static int is_good(enum kiln_status status)
 		fail("an unknown status");
 	if (!*kiln_error_message())
 		fail("a failure without a message");
-	if (first == KILN_OK)
+	if (first == KILN_OK || first == KILN_ERR_POISONED)
 		first = status;
 	return 0;
 }
