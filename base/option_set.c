@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +39,12 @@ const char *kilni_option_set_value(enum kilni_option option)
 	return in_use ? in_use->value[option] : NULL;
 }
 
+/* Not tolower(), which asks the locale. */
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 /* "pages" is KILN_PAGES. */
 static bool is_name(enum kilni_option option, const char *key, size_t length)
 {
@@ -48,7 +53,7 @@ static bool is_name(enum kilni_option option, const char *key, size_t length)
 	if (strlen(name) != length)
 		return false;
 	for (size_t i = 0; i < length; i++)
-		if (tolower((unsigned char)name[i]) != key[i])
+		if (lower(name[i]) != key[i])
 			return false;
 	return true;
 }

@@ -92,8 +92,9 @@ struct kiln_device {
 	bool fills;                  /* new memory: KILN_MEMORY_FILL */
 	struct kilni_option_set *options; /* given at the opening, or NULL */
 
-	pthread_mutex_t lock;        /* of what follows */
+	pthread_mutex_t marking;     /* of marks; held while memory is pinned */
 	struct kilni_mark *marks;    /* host memory used for transfers */
+	pthread_mutex_t lock;        /* of what follows */
 	struct kiln_settings settings;
 	int settings_fixed;          /* atomic */
 	uint64_t seed;

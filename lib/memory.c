@@ -89,10 +89,15 @@ kiln_memory_set_layout(struct kiln_device *device,
 		       const struct kiln_memory_layout *layout)
 {
 	struct kilni_pools_config config = { .cap_bytes = 0 };
+	const struct kilni_option_set *before;
+	enum kiln_status status;
 
 	KILNI_CHECK_DEVICE(device, __func__);
 	KILNI_TRY(check_layout(layout, __func__));
-	KILNI_TRY(kilni_pools_configure(&config, device->limits.total_bytes));
+	before = kilni_option_set_use(device->options);
+	status = kilni_pools_configure(&config, device->limits.total_bytes);
+	(void)kilni_option_set_use(before);
+	KILNI_TRY(status);
 	if (layout->page_bytes)
 		config.page_bytes = layout->page_bytes;
 	if (layout->cap_bytes)

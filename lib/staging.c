@@ -18,7 +18,7 @@ static const struct kilni_memory_ops *memory_of(const struct kiln_device *d)
 	return d->hw->driver->memory;
 }
 
-/* The device's lock is held. */
+/* The marks' lock is held. */
 static struct kilni_mark **find(struct kiln_device *device,
 				const struct kiln_host_range *range)
 {
@@ -120,7 +120,7 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 
 	KILNI_TRY(check(device, ranges, count, __func__));
 	KILNI_TRY(kilni_sched_alive(device->sched));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(&device->marking);
 	for (done = 0; done < count; done++) {
 		if (ranges[done].bytes)
 			status = mark(device, &ranges[done]);
@@ -130,7 +130,7 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 	while (status != KILN_OK && done-- > 0)
 		if (ranges[done].bytes)
 			unmark(device, &ranges[done]);
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(&device->marking);
 	return status;
 }
 
@@ -139,11 +139,11 @@ enum kiln_status kiln_device_unstage(struct kiln_device *device,
 				     size_t count)
 {
 	KILNI_TRY(check(device, ranges, count, __func__));
-	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(&device->marking);
 	for (size_t i = 0; i < count; i++)
 		if (ranges[i].bytes)
 			unmark(device, &ranges[i]);
-	pthread_mutex_unlock(&device->lock);
+	pthread_mutex_unlock(&device->marking);
 	return KILN_OK;
 }
 
@@ -158,7 +158,7 @@ static bool holds(const struct kilni_mark *mark, const char *data,
 bool kiln_device_pins(const struct kiln_device *device, const void *data,
 		      size_t bytes)
 {
-	pthread_mutex_t *lock = (void *)(uintptr_t)&device->lock;
+	pthread_mutex_t *lock = (void *)(uintptr_t)&device->marking;
 	const struct kilni_mark *mark;
 
 	pthread_mutex_lock(lock);

@@ -127,12 +127,12 @@ static void done(struct kilni_move *move, enum kiln_status status)
 {
 	struct transfer *transfer = transfer_of(move);
 	struct kilni_posting *posting = &transfer->posting;
+	size_t i = transfer->pieces == 1 ? 0 : move->failed;
 
 	if (!posting->ring)
 		return;
-	if (!transfer->write &&
-	    (transfer->pieces == 1 || status != KILN_OK)) {
-		posting->op = transfer->piece[move->failed].op;
+	if (!transfer->write && i < transfer->pieces) {
+		posting->op = transfer->piece[i].op;
 		posting->has_op = true;
 	}
 	kilni_posting_post(posting, status, 0);
@@ -241,9 +241,11 @@ static void run_at_once(struct transfer *transfer)
 	enum kiln_status status = KILN_OK;
 
 	kilni_error_save(&before);
+	move->failed = move->items;
 	for (size_t i = 0; i < move->items && status == KILN_OK; i++) {
 		status = kilni_track_wait(move->item[i].track);
-		move->failed = status == KILN_OK ? 0 : i;
+		if (status != KILN_OK)
+			move->failed = i;
 	}
 	if (status == KILN_OK)
 		status = run(move);

@@ -242,13 +242,25 @@ static void finish(struct kilni_move *move, enum kiln_status status)
 	move->done(move, status);
 }
 
+/* The call was refused: so was what it stands for, under another number. */
+static void inherit_refusal(struct kilni_move *move)
+{
+	const struct kilni_use *at = &move->signal.at;
+	struct cause cause;
+
+	if (is_write(move) && move->seq != at->seq &&
+	    kilni_failure_find(at, &cause))
+		kilni_failure_mark(at->stream, move->seq, move->seq, cause);
+	forgive(at->stream);
+}
+
 /* The entry's turn has come, and status tells whether that went well. */
 static void begin(struct kilni_move *move, enum kiln_status status)
 {
 	if (status == KILN_OK)
 		status = check_items(move);
 	else
-		forgive(move->signal.stream);
+		inherit_refusal(move);
 	move->handed = status == KILN_OK && !move->direct;
 	if (status != KILN_OK)
 		move->done(move, status);
@@ -397,7 +409,7 @@ enum kiln_status kilni_move_arm(struct kilni_sched *sched,
 	KILNI_TRY(choose_stream(sched, move, &stream));
 	move->gate = 0;
 	move->handed = move->queued = false;
-	move->failed = 0;
+	move->failed = move->items;
 	move->signal.fire = fire;
 	move->signal.release = release;
 	KILNI_TRY(kilni_signal_arm_by(stream, &move->signal, append_move));

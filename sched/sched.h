@@ -194,7 +194,7 @@ struct kilni_move {
 	enum kiln_status (*run)(struct kilni_move *move);
 	/*
 	 * Called once, on any thread, with the outcome; where that is another's
-	 * failure, failed is the item. May be called with a lock of the
+	 * failure, failed is the item, else as many as there are. May be called with a lock of the
 	 * scheduler held.
 	 */
 	void (*done)(struct kilni_move *move, enum kiln_status status);

@@ -79,14 +79,14 @@ struct kiln_pool_layout {
 
 /* Where memory gets its addresses from. */
 enum kiln_pages {
-	KILN_PAGES_DEFAULT = 0,    /* as the environment says, else mapped */
+	KILN_PAGES_DEFAULT = 0,    /* as at the opening, else mapped */
 	KILN_PAGES_MAPPED = 1,     /* mapped into addresses reserved once */
 	KILN_PAGES_PLAIN = 2       /* each page has its own, from the driver */
 };
 
 /*
- * How a device's pools take memory. 0 keeps what the environment says
- * (kiln-env(7)), else the default. Pools stand in rising order of
+ * How a device's pools take memory. 0 keeps what the device was opened with or
+ * the environment says (kiln-env(7)), else the default. Pools stand in rising order of
  * max_slice_bytes; their pages are plain. With no pool named all but small
  * slices share mapped memory where the driver can map, else plain pages whose
  * sizes follow the need.

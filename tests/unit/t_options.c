@@ -138,6 +138,22 @@ START_TEST(an_open_device_keeps_its_options)
 }
 END_TEST
 
+/* A layout of the program's changes what it names, and nothing else. */
+START_TEST(a_layout_keeps_what_was_given)
+{
+	const struct kiln_memory_layout layout = KILN_MEMORY_LAYOUT_INIT;
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+	char text[64];
+
+	open_with("pages=plain pool_cap_bytes=64M");
+	OK(kiln_memory_set_layout(dev, &layout));
+	OK(kiln_memory_mapping(dev, text, sizeof(text)));
+	ck_assert_msg(!strncmp(text, "plain", 5), "%s", text);
+	FAILS(kiln_empty(&x, dev, KILN_U8, 1, SHAPE(100000000)),
+	      KILN_ERR_LIMIT, "67108864");
+}
+END_TEST
+
 /* ---- who drains ---- */
 
 static uint64_t count_submissions(void)
@@ -248,6 +264,7 @@ int main(void)
 	tcase_add_test(c, what_is_wrong_is_quoted);
 	tcase_add_test(c, an_option_goes_before_the_environment);
 	tcase_add_test(c, an_open_device_keeps_its_options);
+	tcase_add_test(c, a_layout_keeps_what_was_given);
 	tcase_add_test(c, the_caller_drains_every_so_many);
 	tcase_add_test(c, a_thread_drains);
 	tcase_add_test(c, a_thread_drains_many);

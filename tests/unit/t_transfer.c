@@ -368,6 +368,7 @@ START_TEST(a_failed_copy)
 {
 	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
 	struct kiln_tensor *z = KILN_TENSOR_NONE;
+	struct kiln_completion failed;
 
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("read", 1, KILN_ERR_DRIVER));
@@ -376,6 +377,18 @@ START_TEST(a_failed_copy)
 	read_big(x, data, 2);
 	ck_assert_int_eq(wait_one().status, KILN_OK);
 	expect_data(data, 1);
+	/* Of several that is the failure of none. */
+	OK(kiln_neg(&z, x));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("read", 1, KILN_ERR_DRIVER));
+	OK(kiln_transaction_read_async(
+		(const struct kiln_read[]){
+			{ x, data, BIG * sizeof(float) },
+			{ z, data, BIG * sizeof(float) } },
+		2, ring, 4));
+	failed = wait_one();
+	ck_assert_int_eq(failed.status, KILN_ERR_DRIVER);
+	ck_assert_str_eq(failed.op, "");
 	OK(kilni_fault_set("write", 1, KILN_ERR_DRIVER));
 	OK(kiln_tensor_write_async(x, data, BIG * sizeof(float), ring, 3));
 	ck_assert_int_eq(wait_one().status, KILN_ERR_DRIVER);
@@ -384,6 +397,7 @@ START_TEST(a_failed_copy)
 	FAILS(kiln_neg(&y, x), KILN_ERR_DEPENDENCY, "kiln_neg");
 	/* The caller's stream had no part in it. */
 	ck_assert(!kiln_stream_poisoned(own));
+	kiln_tensor_clear(&z);
 	z = filled(5);
 	expect_all(z, 5);
 	kiln_tensor_release(x);
