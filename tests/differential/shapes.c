@@ -386,12 +386,12 @@ void diff_fit_shapes(struct diff_case *c, struct diff_random *r)
 
 double diff_summands(const struct diff_case *c)
 {
-	const struct diff_operand *last = &c->operands[c->operand_count - 1];
-	const struct diff_operand *first = &c->operands[0];
+	const struct diff_operand *first = &c->operands[0], *last;
 	double n = 1;
 
 	if (c->operand_count == 0)
 		return 1;
+	last = &c->operands[c->operand_count - 1];
 	if (is_op(c, "matmul"))
 		n = (double)first->shape[first->rank - 1];
 	else if (c->attr[0].kind == CONF_ATTR_INT &&

@@ -175,7 +175,7 @@ START_TEST(a_window_counts_what_is_inside)
 	uint64_t before = kilni_now_ns(), ns;
 	struct kiln_profile *window = start();
 	struct kiln_duration *duration;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	work();
@@ -197,7 +197,7 @@ START_TEST(what_was_queued_before_falls_out)
 	struct kiln_duration *duration;
 	struct kiln_profile *window;
 	uint64_t opened, ns;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	work();
@@ -216,7 +216,7 @@ START_TEST(what_is_queued_behind_falls_out)
 {
 	struct kiln_profile *window = start();
 	struct kiln_duration *duration;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	work();
 	duration = end(window);
@@ -237,7 +237,7 @@ START_TEST(a_flush_lets_it_resolve)
 	struct kiln_duration *duration = NULL;
 	struct kiln_profile *window;
 	uint64_t limit = kilni_now_ns() + 60 * (uint64_t)SECOND;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	window = start();
@@ -257,7 +257,7 @@ START_TEST(an_empty_window_is_zero)
 {
 	struct kiln_profile *outer = start(), *inner;
 	struct kiln_event *event = NULL;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	ck_assert_uint_eq(measured(end(start())), 0);
 	inner = start();
@@ -279,7 +279,7 @@ START_TEST(windows_nest)
 	struct kiln_duration *first, *second, *all;
 	struct kiln_profile *outer, *inner;
 	uint64_t a, b, c;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	outer = start();
@@ -380,7 +380,7 @@ START_TEST(streams_are_measured_apart)
 	struct kiln_profile *window;
 	struct kiln_duration *held;
 	pthread_t thread[3];
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	window = start();
@@ -409,7 +409,7 @@ START_TEST(several_threads_wait_for_one)
 	struct kiln_duration *duration;
 	pthread_t thread[3];
 	void *result;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	work();
@@ -435,7 +435,7 @@ START_TEST(handles_go_with_work_in_flight)
 	struct kiln_profile *window, *dropped;
 	struct kiln_device *device = open_device(selector);
 	struct kiln_duration *duration;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_test_gate(dev, &gate));
 	window = start();
@@ -475,7 +475,7 @@ START_TEST(a_failure_found_later_leaves_no_measurement)
 {
 	struct kiln_duration *good, *bad;
 	struct kiln_profile *window;
-	int gate = 0;
+	static int gate; /* looked at until the device closes */
 
 	OK(kilni_fault_set("launch", 2, KILN_ERR_DRIVER));
 	OK(kilni_test_gate(dev, &gate));

@@ -259,13 +259,13 @@ START_TEST(a_part_is_written)
 {
 	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3, 4, 5, 6);
 	struct kiln_tensor *view = KILN_TENSOR_NONE;
+	static const float some[] = { 10, 20, 30, 40 };
 
 	OK(kiln_reshape(&view, x, 2, SHAPE(2, 3)));
 	OK(kiln_swap_dims(&view, view, 0, 1));
 	OK(kiln_slice(&view, view, 1,
 		      &(struct kiln_slice){ 0, 2, 1 }));
-	OK(kiln_tensor_write_async(view, (float[]){ 10, 20, 30, 40 }, 16, ring,
-				   1));
+	OK(kiln_tensor_write_async(view, some, sizeof(some), ring, 1));
 	ck_assert_int_eq(wait_one().status, KILN_OK);
 	EXPECT_FLOATS(x, 10, 30, 3, 20, 40, 6);
 	kiln_tensor_release(x);
@@ -277,9 +277,9 @@ START_TEST(bools_become_0_or_1)
 {
 	struct kiln_tensor *b = make(dev, KILN_BOOL_U32, 1, SHAPE(3),
 				     (uint32_t[]){ 1, 1, 1 });
+	static const uint32_t some[] = { 0, 0x100, 7 };
 
-	OK(kiln_tensor_write_async(b, (uint32_t[]){ 0, 0x100, 7 }, 12, ring,
-				   1));
+	OK(kiln_tensor_write_async(b, some, sizeof(some), ring, 1));
 	ck_assert_int_eq(wait_one().status, KILN_OK);
 	EXPECT(uint32_t, b, 0, 1, 1);
 	kiln_tensor_release(b);
