@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +39,8 @@ static struct {
 	struct kilni_trace_head *head; /* NULL: not made in this process */
 	unsigned epoch;
 	int fd;
+	dev_t device;      /* whose number and inode the descriptor should have */
+	ino_t inode;
 	uint64_t bytes, granted;
 	unsigned left;
 	struct block leaves[LEFT_MOST];
@@ -63,29 +66,55 @@ static void stop(int reason)
 					     : strerror(reason));
 }
 
-/* Of this process; a number more where that is taken, as after exec. */
-static int create_file(void)
+/*
+ * The program may close what it has not opened, as those do that go into the
+ * background, and the number is then that of a file of its own.
+ */
+static bool is_ours(void)
+{
+	struct stat about;
+
+	return !fstat(file.fd, &about) && about.st_dev == file.device &&
+	       about.st_ino == file.inode;
+}
+
+static void close_file(void)
+{
+	if (is_ours())
+		close(file.fd);
+	file.fd = -1;
+}
+
+/*
+ * Of this process, its name in path; a number more where that is taken, as
+ * after exec. 0 or errno.
+ */
+static int create_file(char path[PATH_MAX])
 {
 	const char *prefix = kilni_option_text(KILNI_OPT_TRACE);
-	char path[PATH_MAX];
-	int fd = -1, length;
+	struct stat about;
+	int length;
 
-	if (!prefix) {
-		errno = ENOENT;
-		return -1;
-	}
-	for (unsigned i = 0; i < 1000 && fd < 0; i++) {
-		length = snprintf(path, sizeof(path), "%s.%ld.%u", prefix,
+	if (!prefix)
+		return ENOENT;
+	file.fd = -1;
+	for (unsigned i = 0; i < 1000 && file.fd < 0; i++) {
+		length = snprintf(path, PATH_MAX, "%s.%ld.%u", prefix,
 				  (long)getpid(), i);
-		if (length < 0 || (size_t)length >= sizeof(path)) {
-			errno = ENAMETOOLONG;
-			return -1;
-		}
-		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0 && errno != EEXIST)
-			return -1;
+		if (length < 0 || length >= PATH_MAX)
+			return ENAMETOOLONG;
+		file.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			       0600);
+		if (file.fd < 0 && errno != EEXIST)
+			return errno;
 	}
-	return fd;
+	if (file.fd < 0)
+		return EEXIST;
+	if (fstat(file.fd, &about))
+		return errno;
+	file.device = about.st_dev;
+	file.inode = about.st_ino;
+	return 0;
 }
 
 /* Space up to bytes; 0 or errno. A limit is looked at: beyond it is a signal. */
@@ -119,7 +148,10 @@ static void *map_block(int *reason)
 	uint64_t end = file.bytes + KILNI_TRACE_BLOCK;
 	void *place;
 
-	*reason = end > limit_bytes ? STOPPED_BY_LIMIT : grant(end);
+	if (end > limit_bytes)
+		*reason = STOPPED_BY_LIMIT;
+	else
+		*reason = is_ours() ? grant(end) : EBADF;
 	if (*reason)
 		return NULL;
 	place = mmap(NULL, KILNI_TRACE_BLOCK, PROT_READ | PROT_WRITE,
@@ -150,25 +182,29 @@ static void fill_head(struct kilni_trace_head *head)
 /* Makes the file where this process has none; 0 or the reason. */
 static int open_file(void)
 {
-	int reason = 0;
+	char path[PATH_MAX];
+	int reason;
 
 	if (file.head && file.epoch == kilni_fork_epoch)
 		return 0;
 	/* A child leaves its parent's alone. */
 	if (file.head) {
 		munmap(file.head, KILNI_TRACE_BLOCK);
-		close(file.fd);
+		close_file();
 	}
 	memset(&file, 0, sizeof(file));
 	file.epoch = kilni_fork_epoch;
-	file.fd = create_file();
-	if (file.fd < 0)
-		return errno;
+	reason = create_file(path);
+	if (reason)
+		return reason;
 	file.head = map_block(&reason);
-	if (file.head)
+	if (file.head) {
 		fill_head(file.head);
-	else
-		close(file.fd);
+	} else {
+		/* Nothing is in it. */
+		unlink(path);
+		close_file();
+	}
 	return reason;
 }
 

@@ -12,9 +12,12 @@
  *   print TEXT      on standard output
  *   wait            for ever
  *   fork            goes on in a child, whose end is waited for
+ *   seize FILE      every descriptor from 3 on becomes this file
+ *   seized          fails where one of those is the file no more
  *   die             by a signal
  *   status N        exits
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +121,31 @@ static void go_on_in_child(void)
 	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
 }
 
+#define SEIZED_MOST 64
+
+static bool seized[SEIZED_MOST];
+
+/* As one that closes what it finds open, and opens a file of its own. */
+static void seize(const char *path)
+{
+	int own = open(path, O_RDWR | O_CLOEXEC);
+
+	if (own < 3 || own >= SEIZED_MOST)
+		exit(8);
+	for (int fd = 3; fd < SEIZED_MOST; fd++) {
+		seized[fd] = fcntl(fd, F_GETFD) >= 0;
+		if (seized[fd] && fd != own && dup2(own, fd) != fd)
+			exit(8);
+	}
+}
+
+static void check_seized(void)
+{
+	for (int fd = 3; fd < SEIZED_MOST; fd++)
+		if (seized[fd] && fcntl(fd, F_GETFD) < 0)
+			exit(9);
+}
+
 /* A word with a value; false: it is none. */
 static bool do_with(const char *word, const char *value)
 {
@@ -135,6 +163,8 @@ static bool do_with(const char *word, const char *value)
 		make_ops(strtoul(value, NULL, 10), 100000);
 	else if (!strcmp(word, "window"))
 		start_window(value);
+	else if (!strcmp(word, "seize"))
+		seize(value);
 	else if (!strcmp(word, "print"))
 		puts(value), fflush(stdout);
 	else if (!strcmp(word, "status"))
@@ -150,6 +180,8 @@ static void do_alone(const char *word)
 		signal(SIGTERM, SIG_IGN);
 	else if (!strcmp(word, "fork"))
 		go_on_in_child();
+	else if (!strcmp(word, "seized"))
+		check_seized();
 	else if (!strcmp(word, "close"))
 		close_window();
 	else if (!strcmp(word, "die"))

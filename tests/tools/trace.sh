@@ -186,9 +186,24 @@ if mount -t tmpfs -o size=2m tmpfs "$work/small" 2>/dev/null; then
 	"$kiln" trace -o "$work/t.json" --from "$work"/small/*.parts-* \
 		2>"$work/err" || complain "--from: $(cat "$work/err")"
 	check killed
+	rm -rf "$work"/small/*.parts-*
 else
 	echo "no file system can be mounted here: not tried on a full one"
 fi
+
+# ---- a program that takes the trace's descriptor for a file of its own ----
+
+head -c 300000 /dev/zero | tr '\0' x >"$work/same"
+cp "$work/same" "$work/own"
+trace 0 "$planned" open cpu ops 4 seize "$work/own" ops 4000 print on
+[ "$(cat "$work/out")" = on ] || complain "the program did not go on"
+cmp "$work/own" "$work/same" || complain "the program's file is written to"
+told "was not traced to its end: Bad file descriptor"
+check killed
+trace 0 "$planned" open cpu ops 4 seize "$work/own" fork open cpu ops 7 seized
+cmp "$work/own" "$work/same" || complain "the program's file is written to"
+check
+figure "process_name 2" "submit 11"
 
 # ---- no place ----
 
