@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <kiln/kiln.h>
 
@@ -46,7 +47,11 @@ uint64_t timeline_count(const struct timeline *timeline,
 int timeline_read(struct timeline *timeline, const char *folder);
 void timeline_free(struct timeline *timeline);
 
-/* Writes it as JSON for Perfetto and Chrome; an exit status, likewise. */
-int timeline_write(const struct timeline *timeline, const char *path);
+/*
+ * Writes it as JSON for Perfetto and Chrome, and closes the file, whose name is
+ * for messages; an exit status, likewise.
+ */
+int timeline_write(const struct timeline *timeline, FILE *file,
+		   const char *path);
 
 #endif

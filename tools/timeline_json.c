@@ -276,17 +276,14 @@ static void put_all(struct writer *writer)
 	fputs("\n]}\n", writer->file);
 }
 
-int timeline_write(const struct timeline *timeline, const char *path)
+int timeline_write(const struct timeline *timeline, FILE *file,
+		   const char *path)
 {
 	struct writer writer = { .timeline = timeline,
+				 .file = file,
 				 .shows = isatty(STDERR_FILENO) == 1 };
 	bool failed;
 
-	writer.file = fopen(path, "we");
-	if (!writer.file) {
-		tool_complain("trace: %s: %s", path, strerror(errno));
-		return EXIT_FAILURE;
-	}
 	errno = 0;
 	put_all(&writer);
 	failed = writer.failed || fflush(writer.file) || ferror(writer.file);

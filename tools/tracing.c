@@ -234,14 +234,36 @@ static int run_program(struct tracing *t)
 
 /* ---- the trace ---- */
 
+/* Beside the trace, under a name that nothing has; NULL with errno. */
+static FILE *create_new(const struct tracing *t, char path[PATH_MAX])
+{
+	FILE *file = NULL;
+
+	for (unsigned i = 0; i < 1000 && !file; i++) {
+		int length = snprintf(path, PATH_MAX, "%s.new-%ld.%u", t->path,
+				      (long)getpid(), i);
+
+		if (length < 0 || length >= PATH_MAX) {
+			errno = ENAMETOOLONG;
+			return NULL;
+		}
+		file = fopen(path, "wxe");
+		if (!file && errno != EEXIST)
+			return NULL;
+	}
+	return file;
+}
+
 /* A new file, which takes the place of the old one when it is whole. */
 static int write_trace(const struct tracing *t)
 {
 	char path[PATH_MAX];
+	FILE *file = create_new(t, path);
 	int code;
 
-	snprintf(path, sizeof(path), "%s.new-%ld", t->path, (long)getpid());
-	code = timeline_write(&t->timeline, path);
+	if (!file)
+		return fail(t->path);
+	code = timeline_write(&t->timeline, file, path);
 	if (!code && rename(path, t->path))
 		code = fail(t->path);
 	if (code)

@@ -205,6 +205,27 @@ cmp "$work/own" "$work/same" || complain "the program's file is written to"
 check
 figure "process_name 2" "submit 11"
 
+# ---- names that somebody else has taken ----
+
+# The shell becomes the command, whose number it has planted.
+echo kept >"$work/victim"
+# shellcheck disable=SC2016 # for the inner shell
+trace_as()
+{
+	sh -c 'ln -s "$1/victim" "$1/t.json.new-$$"
+		ln -s "$1/victim" "$1/t.json.new-$$.0"
+		exec "$2" trace -o "$1/t.json" "$3" open cpu ops 5' sh \
+		"$work" "$kiln" "$planned" 2>"$work/err" ||
+		complain "a planted link: status $?: $(cat "$work/err")"
+}
+trace_as
+[ "$(cat "$work/victim")" = kept ] || complain "a planted link was followed"
+[ "$(find "$work" -name 't.json.new-*' -type l | wc -l)" = 2 ] ||
+	complain "what was not ours is gone"
+rm -f "$work"/t.json.new-*
+check
+figure "submit 5"
+
 # ---- no place ----
 
 for place in "$work/nowhere/t.json" "$kiln/t.json" "$work" /dev/full; do
