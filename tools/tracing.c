@@ -143,6 +143,17 @@ static int fail(const char *what)
 	return EXIT_FAILURE;
 }
 
+/* A file that is replaced: not a device, say. */
+static int check_place(const struct tracing *t)
+{
+	struct stat about;
+
+	if (stat(t->path, &about) || S_ISREG(about.st_mode))
+		return EXIT_SUCCESS;
+	tool_complain("trace: %s is there and no regular file", t->path);
+	return EXIT_FAILURE;
+}
+
 /*
  * The processes' files lie beside the trace: where there is room for that
  * there should be for them, and what has been killed can be told from them.
@@ -150,16 +161,10 @@ static int fail(const char *what)
 static int make_folder(struct tracing *t)
 {
 	char name[PATH_MAX];
-	struct stat about;
 	int length = snprintf(name, sizeof(name), "%s.parts-XXXXXX", t->path);
 
 	if (length < 0 || (size_t)length >= sizeof(name) - 32) {
 		tool_complain("trace: %s: the name is too long", t->path);
-		return EXIT_FAILURE;
-	}
-	if (!stat(t->path, &about) && !S_ISREG(about.st_mode)) {
-		tool_complain("trace: %s is there and no regular file",
-			      t->path);
 		return EXIT_FAILURE;
 	}
 	if (!mkdtemp(name))
@@ -290,8 +295,7 @@ static void complain_of_stops(const struct tracing *t)
 				      stop_text(info));
 	}
 	if (!t->timeline.processes)
-		tool_complain("trace: %s opened no kiln device",
-			      t->from ? t->from : t->argv[0]);
+		tool_complain("trace: %s opened no kiln device", t->argv[0]);
 }
 
 static void print_text(const struct tracing *t)
@@ -341,16 +345,29 @@ static int print_json(const struct tracing *t, int status)
 	return code;
 }
 
+/* A program without a device has an empty trace; a folder is the wrong one. */
+static int check_processes(const struct tracing *t)
+{
+	if (!t->from || t->timeline.processes)
+		return EXIT_SUCCESS;
+	tool_complain("trace: %s has nothing that a process wrote", t->from);
+	return EXIT_FAILURE;
+}
+
 /* Makes the trace of what lies in the folder, and tells of it. */
 static int finish(struct tracing *t, const char *folder, int status)
 {
 	int code = timeline_read(&t->timeline, folder);
 
 	if (!code)
+		code = check_processes(t);
+	if (!code)
 		code = write_trace(t);
 	if (code) {
-		tool_complain("trace: what was gathered is in %s; see --from",
-			      folder);
+		if (!t->from)
+			tool_complain("trace: what was gathered is in %s; see "
+				      "--from",
+				      folder);
 	} else {
 		complain_of_stops(t);
 		if (t->json)
@@ -381,6 +398,15 @@ static int trace_program(struct tracing *t)
 	return status ? status : code;
 }
 
+static int make_trace(struct tracing *t)
+{
+	int code = check_place(t);
+
+	if (code)
+		return code;
+	return t->from ? finish(t, t->from, 0) : trace_program(t);
+}
+
 static int run(int argc, char **argv)
 {
 	struct tracing *t = calloc(1, sizeof(*t));
@@ -394,7 +420,7 @@ static int run(int argc, char **argv)
 	t->program.tool = "trace";
 	code = take_options(t, argc, argv);
 	if (code < 0)
-		code = t->from ? finish(t, t->from, 0) : trace_program(t);
+		code = make_trace(t);
 	free(t);
 	return code;
 }

@@ -235,4 +235,25 @@ for place in "$work/nowhere/t.json" "$kiln/t.json" "$work" /dev/full; do
 	[ ! -e "$work/ran" ] || complain "-o $place: the program has run"
 	told "$place"
 done
+
+# What --from cannot make leaves what is there as it was.
+from()
+{
+	got=0
+	"$kiln" trace -o "$1" --from "$2" 2>"$work/err" || got=$?
+	[ "$got" = 1 ] || complain "--from $2 -o $1: status $got"
+}
+mkdir "$work/empty" "$work/broken"
+echo old >"$work/t.json"
+echo nonsense >"$work/broken/process.1.0"
+for folder in "$work/empty" "$work/broken" "$work/nowhere"; do
+	from "$work/t.json" "$folder"
+	told "$folder"
+done
+[ "$(cat "$work/t.json")" = old ] || complain "the old trace is gone"
+mkfifo "$work/fifo"
+KILN_TRACE=$work/broken/process "$planned" open cpu ops 4
+from "$work/fifo" "$work/broken"
+told "no regular file"
+[ -p "$work/fifo" ] || complain "the FIFO is gone"
 exit $bad
