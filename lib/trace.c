@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,13 +12,21 @@
 
 #include "base/trace.h"
 
-/* The reader's side. Whatever the file holds is looked at before it is used. */
+/*
+ * The reader's side. Others may write to the file or cut it at any time: so it
+ * is not mapped, and what is looked at and used is one copy.
+ */
+
+/* Records that are read at a time. */
+#define BATCH 64
 
 struct kiln_trace {
 	struct kilni_object object;
-	struct kilni_trace_head *head;
-	size_t bytes;                /* of the mapping */
-	const struct kilni_trace_record *next, *end;
+	int fd;
+	uint64_t at;                 /* in the file, behind the batch */
+	unsigned next, records;      /* of the batch */
+	struct kilni_trace_head head;
+	struct kilni_trace_record batch[BATCH], early[BATCH];
 };
 
 static const struct kilni_object_ops trace_kind = { "trace" };
@@ -47,46 +54,53 @@ static enum kiln_status no_trace(const char *path)
 
 static bool is_head(const struct kilni_trace_head *head)
 {
-	return __atomic_load_n(&head->magic, __ATOMIC_ACQUIRE) ==
-		       KILNI_TRACE_MAGIC &&
+	return head->magic == KILNI_TRACE_MAGIC &&
 	       head->version == KILNI_TRACE_VERSION &&
 	       head->record_bytes == sizeof(struct kilni_trace_record) &&
 	       head->ops <= KILNI_TRACE_OPS;
 }
 
-static enum kiln_status map_file(struct kiln_trace *trace, int fd,
-				 const char *path)
+/* As many bytes as the file has there, up to so many; -1 with errno. */
+static ssize_t read_at(const struct kiln_trace *trace, void *to, size_t bytes,
+		       uint64_t at)
 {
-	struct stat about;
-	void *place;
+	ssize_t got;
 
-	if (fstat(fd, &about))
+	do
+		got = pread(trace->fd, to, bytes, (off_t)at);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+/* What is written last is read first, and the rest after it. */
+static enum kiln_status read_head(struct kiln_trace *trace, const char *path)
+{
+	struct kilni_trace_head *head = &trace->head;
+	uint64_t magic = 0;
+	ssize_t got = read_at(trace, &magic, sizeof(magic), 0);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (got >= 0)
+		got = read_at(trace, head, sizeof(*head), 0);
+	if (got < 0)
 		return fail_of(path, errno);
-	if (!S_ISREG(about.st_mode) || about.st_size < KILNI_TRACE_BLOCK)
+	head->magic = magic;
+	if ((size_t)got < sizeof(*head) || !is_head(head))
 		return no_trace(path);
-	trace->bytes = (size_t)about.st_size;
-	place = mmap(NULL, trace->bytes, PROT_READ, MAP_SHARED, fd, 0);
-	if (place == MAP_FAILED)
-		return fail_of(path, errno);
-	trace->head = place;
-	if (!is_head(trace->head))
-		return no_trace(path);
-	trace->next = (const void *)((char *)place + KILNI_TRACE_BLOCK);
-	trace->end = trace->next + (trace->bytes - KILNI_TRACE_BLOCK) /
-					   sizeof(*trace->next);
+	trace->at = KILNI_TRACE_BLOCK;
 	return KILN_OK;
 }
 
 static enum kiln_status open_file(struct kiln_trace *trace, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	enum kiln_status status;
+	struct stat about;
 
-	if (fd < 0)
+	trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (trace->fd < 0 || fstat(trace->fd, &about))
 		return fail_of(path, errno);
-	status = map_file(trace, fd, path);
-	close(fd);
-	return status;
+	if (!S_ISREG(about.st_mode) || about.st_size < KILNI_TRACE_BLOCK)
+		return no_trace(path);
+	return read_head(trace, path);
 }
 
 enum kiln_status kiln_trace_open(struct kiln_trace **out, const char *path)
@@ -102,6 +116,7 @@ enum kiln_status kiln_trace_open(struct kiln_trace **out, const char *path)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "no memory for a trace");
 	kilni_object_init(&trace->object, &trace_kind);
+	trace->fd = -1;
 	status = open_file(trace, path);
 	if (status != KILN_OK) {
 		kiln_trace_release(trace);
@@ -117,8 +132,8 @@ void kiln_trace_release(struct kiln_trace *trace)
 {
 	if (!trace || !kilni_object_drop(&trace->object))
 		return;
-	if (trace->head)
-		munmap(trace->head, trace->bytes);
+	if (trace->fd >= 0)
+		close(trace->fd);
 	free(trace);
 }
 
@@ -132,13 +147,12 @@ enum kiln_status kiln_trace_info(const struct kiln_trace *trace,
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "%s: info is NULL or of unknown size",
 				  __func__);
-	info->process = trace->head->process;
-	info->started_ns = trace->head->started_ns;
-	info->limit_bytes = trace->head->limit_bytes;
-	info->stopped = __atomic_load_n(&trace->head->stopped,
-					__ATOMIC_ACQUIRE);
+	info->process = trace->head.process;
+	info->started_ns = trace->head.started_ns;
+	info->limit_bytes = trace->head.limit_bytes;
+	info->stopped = trace->head.stopped;
 	snprintf(info->program, sizeof(info->program), "%.*s",
-		 (int)sizeof(trace->head->program), trace->head->program);
+		 (int)sizeof(trace->head.program), trace->head.program);
 	return KILN_OK;
 }
 
@@ -151,8 +165,8 @@ static void name_event(const struct kiln_trace *trace,
 	switch (record->kind) {
 	case KILNI_TRACE_SUBMIT:
 	case KILNI_TRACE_LAUNCH:
-		if (record->op < trace->head->ops)
-			name = trace->head->op[record->op];
+		if (record->op < trace->head.ops)
+			name = trace->head.op[record->op];
 		break;
 	case KILNI_TRACE_DRIVER:
 		if (record->of.memory.call < KILNI_TRACE_CALL_COUNT)
@@ -199,24 +213,61 @@ static void fill_event(const struct kiln_trace *trace,
 
 static bool is_record(const struct kilni_trace_record *record)
 {
-	unsigned kind = __atomic_load_n(&record->kind, __ATOMIC_ACQUIRE);
+	return record->kind >= KILNI_TRACE_SUBMIT &&
+	       record->kind <= KILNI_TRACE_STREAM;
+}
 
-	return kind >= KILNI_TRACE_SUBMIT && kind <= KILNI_TRACE_STREAM;
+/* Kinds, which are written last, are those of the first of two reads. */
+static enum kiln_status read_batch(struct kiln_trace *trace)
+{
+	ssize_t early = read_at(trace, trace->early, sizeof(trace->early),
+				trace->at);
+	ssize_t got;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	got = early < 0 ? early
+			: read_at(trace, trace->batch, (size_t)early,
+				  trace->at);
+	if (got < 0)
+		return kilni_fail(KILN_ERR_IO, errno, "kiln_trace_next: %s",
+				  strerror(errno));
+	trace->next = 0;
+	trace->records = (unsigned)((size_t)got / sizeof(*trace->batch));
+	for (unsigned i = 0; i < trace->records; i++)
+		trace->batch[i].kind = trace->early[i].kind;
+	trace->at += trace->records * sizeof(*trace->batch);
+	return KILN_OK;
+}
+
+/* The next of the batches that is one; NULL: there is no further. */
+static enum kiln_status find_record(struct kiln_trace *trace,
+				    const struct kilni_trace_record **out)
+{
+	do {
+		*out = NULL;
+		if (trace->next == trace->records)
+			KILNI_TRY(read_batch(trace));
+		if (!trace->records)
+			return KILN_OK;
+		*out = &trace->batch[trace->next++];
+	} while (!is_record(*out));
+	return KILN_OK;
 }
 
 enum kiln_status kiln_trace_next(struct kiln_trace *trace,
 				 struct kiln_trace_event *event, bool *more)
 {
+	const struct kilni_trace_record *record;
+
 	KILNI_TRY(kilni_object_check(trace, &trace_kind, __func__, "trace"));
 	if (!more || !event || event->struct_size != sizeof(*event))
 		return kilni_fail(KILN_ERR_INVALID, 0,
 				  "%s: event or more is NULL, or the event of "
 				  "unknown size",
 				  __func__);
-	while (trace->next < trace->end && !is_record(trace->next))
-		trace->next++;
-	*more = trace->next < trace->end;
-	if (*more)
-		fill_event(trace, trace->next++, event);
+	KILNI_TRY(find_record(trace, &record));
+	*more = record != NULL;
+	if (record)
+		fill_event(trace, record, event);
 	return KILN_OK;
 }

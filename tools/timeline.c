@@ -38,7 +38,8 @@ static int add_event(struct timeline *timeline,
 	size_t room = timeline->room * 2 + 1024;
 
 	/* A file may hold anything. */
-	if (event->end_ns < event->begin_ns)
+	if (event->end_ns < event->begin_ns ||
+	    event->kind < KILN_TRACE_SUBMIT || event->kind > KILN_TRACE_STREAM)
 		return EXIT_SUCCESS;
 	if (timeline->events == timeline->room) {
 		grown = reallocarray(timeline->event, room, sizeof(*grown));

@@ -47,7 +47,7 @@ struct kiln_trace_event {
 	uint64_t reserved_bytes, live_bytes; /* MEMORY */
 };
 
-/* What is known of a trace beside its events. */
+/* What is known of a trace beside its events, as it was opened. */
 struct kiln_trace_info {
 	size_t struct_size;      /* set by the caller: sizeof */
 	int64_t process;         /* its number, as it saw it itself */
@@ -62,7 +62,7 @@ struct kiln_trace_info {
  * kiln_trace_open - opens the file that a traced process writes or wrote
  * @out: NULL or a live reference on entry, which is released
  *
- * KILN_ERR_INVALID: also a file that is no trace of this version;
+ * The names of ops are those that it has then. KILN_ERR_INVALID: also a file that is no trace of this version;
  * KILN_ERR_IO, with errno; KILN_ERR_NO_MEMORY.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
@@ -86,7 +86,8 @@ kiln_trace_info(const struct kiln_trace *trace, struct kiln_trace_info *info);
  * @more: false where there was no further one
  *
  * In no order of time but, for each thread, about that of their ends. What the
- * process writes after it was opened may come or not. KILN_ERR_INVALID,
+ * process writes after it was opened may come or not; a file that is cut
+ * meanwhile ends there. KILN_ERR_INVALID; KILN_ERR_IO, with errno;
  * KILN_ERR_FORKED. One thread at a time.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
