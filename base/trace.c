@@ -309,9 +309,17 @@ static void unlock_file(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* What ended the parent's trace may not end that of its child. */
+static void unlock_in_child(void)
+{
+	if (file.head)
+		__atomic_store_n(&kilni_trace_on, 1, __ATOMIC_RELAXED);
+	unlock_file();
+}
+
 void kilni_trace_fork_watch(void)
 {
-	pthread_atfork(lock_file, unlock_file, unlock_file);
+	pthread_atfork(lock_file, unlock_file, unlock_in_child);
 }
 
 static void start(void)

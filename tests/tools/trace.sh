@@ -167,6 +167,17 @@ trace 0 --limit 192K "$planned" open cpu ops 4000 print on
 told "was not traced to its end: the limit is reached"
 check killed
 grep -q '^launch [1-9]' "$work/sum" || complain "nothing before the limit"
+trace 0 --json --limit 192K "$planned" open cpu ops 4000 fork open cpu ops 7
+python3 - "$work/out" <<'PY' || complain "the child has no trace of its own"
+import json, sys
+with open(sys.argv[1]) as file:
+    parent, child = json.load(file)["processes"]
+if parent["stopped"] is None:
+    parent, child = child, parent
+assert parent["stopped"] is not None
+assert child["stopped"] is None
+assert child["submissions"] == child["launches"] == 7
+PY
 
 trace 0 sh -c 'ulimit -f 400 && exec "$@"' sh "$planned" open cpu ops 9000 \
 	print on
