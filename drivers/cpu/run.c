@@ -224,7 +224,8 @@ static unsigned run_merged(struct kilni_cpu_queue *queue,
 	return merge.entries;
 }
 
-static void run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
+/* False: it did not run. */
+static bool run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 		    struct kilni_worker *worker, uint64_t waiting)
 {
 	struct kilni_queue_client *client = &queue->client;
@@ -232,11 +233,11 @@ static void run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	enum kiln_status status;
 
 	if (is_suspect(client) && client->check(client->context, entry))
-		return;
+		return false;
 	status = KILNI_FAULT("launch");
 	if (status != KILN_OK) {
 		client->failed(client->context, entry, status, NULL);
-		return;
+		return false;
 	}
 	entry->params.raw[0] = (uintptr_t)&report;
 	kilni_run_kernel(worker->gang->kernels, entry,
@@ -244,6 +245,7 @@ static void run_one(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 	if (report.position != UINT64_MAX)
 		client->failed(client->context, entry, KILN_ERR_INDEX,
 			       &report);
+	return true;
 }
 
 /* A graph fails as a whole, for its first entry that fails. */
@@ -292,9 +294,13 @@ static bool hold_at_gate(struct kilni_cpu_queue *queue, const int *gate)
 	return false;
 }
 
-/* Runs one entry; false: the queue is held and no longer the worker's. */
+/*
+ * Runs one entry; false: the queue is held and no longer the worker's. A kernel
+ * may have been refused or skipped: did_run tells.
+ */
 static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
-		      struct kilni_worker *worker, uint64_t waiting)
+		      struct kilni_worker *worker, uint64_t waiting,
+		      bool *did_run)
 {
 	switch (entry->kind) {
 	case KILNI_ENTRY_WAIT:
@@ -314,7 +320,7 @@ static bool run_entry(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 		run_graph(queue, entry, worker);
 		return true;
 	default:
-		run_one(queue, entry, worker, waiting);
+		*did_run = run_one(queue, entry, worker, waiting);
 		return true;
 	}
 }
@@ -345,16 +351,17 @@ unsigned kilni_run_next(struct kilni_cpu_queue *queue,
 	unsigned slot = queue->slot, ran = 0;
 	struct kilni_entry *entry = next_entry(&chunk, &slot);
 	uint64_t waiting = upto - queue->done, begin_ns = kilni_trace_begin();
+	bool did_run = true;
 
 	if (entry->kind == KILNI_ENTRY_KERNEL &&
 	    entry->kernel == KILNI_KERNEL_EW && waiting > 1)
 		ran = run_merged(queue, worker, waiting);
 	if (!ran) {
-		if (!run_entry(queue, entry, worker, waiting))
+		if (!run_entry(queue, entry, worker, waiting, &did_run))
 			return 0;
 		ran = 1;
 	}
-	if (KILNI_UNLIKELY(begin_ns))
+	if (KILNI_UNLIKELY(begin_ns) && did_run)
 		trace_entries(queue, ran, begin_ns);
 	advance(queue, ran);
 	return ran;

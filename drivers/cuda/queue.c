@@ -528,6 +528,13 @@ static bool read_report(struct kilni_cuda_queue *queue,
  * On a lost device whatever had not retired may not have run. The counter
  * tells what certainly has.
  */
+static bool is_lost_kernel(struct kilni_cuda_queue *queue,
+			   const struct kilni_entry *entry)
+{
+	return kilni_cuda_is_lost(hw_of(queue)) &&
+	       entry->seq > load_counter(queue);
+}
+
 static void retire_kernel(struct kilni_cuda_queue *queue,
 			  const struct kilni_entry *entry)
 {
@@ -539,8 +546,7 @@ static void retire_kernel(struct kilni_cuda_queue *queue,
 	if (NOTE(entry))
 		tell_failed(queue, entry,
 			    (enum kiln_status) - (int)NOTE(entry), NULL);
-	else if (kilni_cuda_is_lost(hw_of(queue)) &&
-		 entry->seq > load_counter(queue))
+	else if (is_lost_kernel(queue, entry))
 		tell_failed(queue, entry, KILN_ERR_DEVICE_LOST, NULL);
 	else if (found)
 		tell_failed(queue, entry, KILN_ERR_INDEX, &report);
@@ -592,7 +598,8 @@ static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 		if (is_notable(queue, seq + 1) && !retire_entry(queue, entry))
 			break;
 		if (KILNI_UNLIKELY(seen_ns) &&
-		    entry->kind == KILNI_ENTRY_KERNEL)
+		    entry->kind == KILNI_ENTRY_KERNEL && !NOTE(entry) &&
+		    !is_lost_kernel(queue, entry))
 			kilni_cuda_trace_kernel(queue, entry, seen_ns);
 		queue->old_slot++;
 		seq++;

@@ -69,10 +69,11 @@ static void run_kernel(struct null_queue *queue,
 {
 	enum kiln_status status = KILNI_FAULT("launch");
 
-	trace_kernel(&queue->base, entry, 0);
 	if (status != KILN_OK)
 		queue->client.failed(queue->client.context, entry, status,
 				     NULL);
+	else
+		trace_kernel(&queue->base, entry, 0);
 }
 
 struct null_graph {

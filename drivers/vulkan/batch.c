@@ -425,10 +425,11 @@ static bool read_report(const struct kilni_vk_batch *batch, unsigned i,
 }
 
 /*
- * A kernel that ran. Where a kernel before it is found to have failed only
- * now, what depends on it is told from the rest now too.
+ * A kernel that ran, or may have where the device is lost: then it returns
+ * false. Where a kernel before it is found to have failed only now, what
+ * depends on it is told from the rest now too.
  */
-static void finish_kernel(struct kilni_vk_batch *batch,
+static bool finish_kernel(struct kilni_vk_batch *batch,
 			  const struct kilni_entry *entry, bool reports,
 			  unsigned index)
 {
@@ -439,22 +440,23 @@ static void finish_kernel(struct kilni_vk_batch *batch,
 	if (kilni_vk_is_lost(hw) && batch->value > hw->reached) {
 		client->failed(client->context, entry, KILN_ERR_DEVICE_LOST,
 			       NULL);
-		return;
+		return false;
 	}
 	if (reports && read_report(batch, index, &report)) {
 		__atomic_add_fetch(&hw->found, 1, __ATOMIC_RELEASE);
 		client->failed(client->context, entry, KILN_ERR_INDEX,
 			       &report);
-		return;
+		return true;
 	}
 	if (__atomic_load_n(&hw->found, __ATOMIC_ACQUIRE) != batch->found)
 		(void)client->check(client->context, entry);
+	return true;
 }
 
 static void finish_entry(struct kilni_vk_batch *batch, unsigned i,
 			 const struct kilni_entry *entry, unsigned *report)
 {
-	bool reports = batch->fate[i] == KILNI_VK_REPORTS;
+	bool reports = batch->fate[i] == KILNI_VK_REPORTS, ran = false;
 
 	if (entry->kind == KILNI_ENTRY_CALL)
 		entry->params.call.call(entry->params.call.data,
@@ -462,10 +464,9 @@ static void finish_entry(struct kilni_vk_batch *batch, unsigned i,
 	else if (entry->kind == KILNI_ENTRY_CLOCK)
 		kilni_vk_finish_stamp(batch, i, entry->params.clock.stamp);
 	else if (batch->fate[i] != KILNI_VK_PASSED)
-		finish_kernel(batch, entry, reports,
-			      reports ? (*report)++ : 0);
-	if (KILNI_UNLIKELY(batch->submitted_ns) &&
-	    entry->kind == KILNI_ENTRY_KERNEL)
+		ran = finish_kernel(batch, entry, reports,
+				    reports ? (*report)++ : 0);
+	if (KILNI_UNLIKELY(batch->submitted_ns) && ran)
 		kilni_vk_trace_kernel(batch, i, entry);
 }
 

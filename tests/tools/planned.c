@@ -7,6 +7,7 @@
  *   steps N         N times: a little work, then a wait; 0: for ever
  *   ops N           N small ops, then a wait
  *   chain N         N ops of 100000 elements in a chain, then a wait
+ *   fail N          N such ops, one of which fails, so that the rest do
  *   window NAME     opens a profile window, which close ends
  *   stubborn        ignores the request to end
  *   print TEXT      on standard output
@@ -67,6 +68,20 @@ static void make_ops(unsigned long count, int64_t size)
 	for (unsigned long i = 1; i < count; i++)
 		check(kiln_neg(&x, x));
 	check(kiln_device_sync(device));
+	kiln_tensor_release(x);
+}
+
+static void make_failing_ops(unsigned long count)
+{
+	const int64_t size = 100000;
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+	enum kiln_status status = kiln_ones(&x, device, KILN_F32, 1, &size);
+
+	for (unsigned long i = 1; i < count; i++)
+		status = kiln_neg(&x, x);
+	status = kiln_device_sync(device);
+	if (!status)
+		exit(10);
 	kiln_tensor_release(x);
 }
 
@@ -161,6 +176,8 @@ static bool do_with(const char *word, const char *value)
 		make_ops(strtoul(value, NULL, 10), 250);
 	else if (!strcmp(word, "chain"))
 		make_ops(strtoul(value, NULL, 10), 100000);
+	else if (!strcmp(word, "fail"))
+		make_failing_ops(strtoul(value, NULL, 10));
 	else if (!strcmp(word, "window"))
 		start_window(value);
 	else if (!strcmp(word, "seize"))

@@ -99,6 +99,21 @@ if "$kiln" info | grep -q null; then
 	figure "submit 25" "launch 25"
 fi
 
+# What is refused or skipped has not run.
+KILN_FAULT=launch:5:KILN_ERR_DRIVER
+export KILN_FAULT
+trace 0 "$planned" open "$device" fail 10
+unset KILN_FAULT
+check killed
+figure "submit 10"
+# There the device goes on with the rest until the failure is seen.
+if [ "${device%%:*}" = cuda ]; then
+	grep -qx "launch [1-9]" "$work/sum" ||
+		complain "what failed was launched: $(cat "$work/sum")"
+else
+	figure "launch 4"
+fi
+
 # Each process has its part: one that forks, and two behind a shell.
 trace 0 "$planned" open cpu ops 10 fork open cpu ops 7
 check
