@@ -11,6 +11,9 @@
 
 #include "tools/tool.h"
 
+/* Linux has no process with this number, nor above it. */
+#define FIRST_UNUSED (4 << 20)
+
 static int no_memory(void)
 {
 	tool_complain("trace: no memory");
@@ -136,6 +139,35 @@ static int compare(const void *left, const void *right)
 	return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
+static bool has_number(const struct timeline *timeline, size_t before,
+		       int64_t number)
+{
+	for (size_t i = 0; i < before; i++)
+		if (timeline->process[i].info.process == number)
+			return true;
+	return false;
+}
+
+/*
+ * After exec, or in another namespace, a process may have the number of one
+ * before it, with which it shares no stream: it is given one of its own.
+ */
+static void number_processes(struct timeline *timeline)
+{
+	int64_t unused = FIRST_UNUSED;
+
+	for (size_t i = 0; i < timeline->processes; i++) {
+		struct timeline_process *process = &timeline->process[i];
+
+		process->shown = process->info.process;
+		if (!has_number(timeline, i, process->shown))
+			continue;
+		while (has_number(timeline, timeline->processes, unused))
+			unused++;
+		process->shown = unused++;
+	}
+}
+
 static int add_name(struct timeline *timeline, const char *folder,
 		    const char *name)
 {
@@ -172,6 +204,7 @@ int timeline_read(struct timeline *timeline, const char *folder)
 		free(name[i]);
 	}
 	free(name);
+	number_processes(timeline);
 	if (timeline->events)
 		qsort(timeline->event, timeline->events,
 		      sizeof(*timeline->event), compare);

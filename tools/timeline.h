@@ -16,6 +16,7 @@
 /* A process, and how many events of each kind it has. */
 struct timeline_process {
 	struct kiln_trace_info info;
+	int64_t shown;           /* its number, or one that nothing else has */
 	uint64_t count[KILN_TRACE_STREAM + 1];
 	/* The names of its devices; those of streams are among the events. */
 	struct {
@@ -35,7 +36,7 @@ struct timeline {
 	size_t processes;
 	struct timeline_event *event; /* in order of their beginnings */
 	size_t events, room;
-	uint64_t start_ns;       /* when the first process began */
+	uint64_t start_ns;       /* when the first of them opened a device */
 	size_t unreadable;       /* files that are no traces */
 };
 

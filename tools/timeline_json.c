@@ -47,7 +47,7 @@ static void put(struct writer *writer, json_t *object)
 static int64_t process_of(const struct writer *writer,
 			  const struct timeline_event *event)
 {
-	return writer->timeline->process[event->process].info.process;
+	return writer->timeline->process[event->process].shown;
 }
 
 static double micros(uint64_t ns)
@@ -208,8 +208,8 @@ static void put_window(struct writer *writer, const struct timeline_event *event
 
 /* ---- names ---- */
 
-static void put_name(struct writer *writer, const char *what, int64_t process,
-		     int64_t thread, const char *name)
+static void put_meta(struct writer *writer, const char *what, int64_t process,
+		     int64_t thread, const char *key, const char *text)
 {
 	json_t *object = json_object(), *args = json_object();
 
@@ -217,9 +217,23 @@ static void put_name(struct writer *writer, const char *what, int64_t process,
 	tool_add(object, "name", json_string(what));
 	tool_add(object, "pid", json_integer(process));
 	tool_add(object, "tid", json_integer(thread));
-	tool_add(args, "name", tool_text(name));
+	tool_add(args, key, tool_text(text));
 	tool_add(object, "args", args);
 	put(writer, object);
+}
+
+static void put_process(struct writer *writer,
+			const struct timeline_process *process)
+{
+	char text[48];
+
+	put_meta(writer, "process_name", process->shown, 0, "name",
+		 process->info.program);
+	if (process->shown == process->info.process)
+		return;
+	snprintf(text, sizeof(text), "process %" PRId64,
+		 process->info.process);
+	put_meta(writer, "process_labels", process->shown, 0, "labels", text);
 }
 
 static void put_event(struct writer *writer, const struct timeline_event *event,
@@ -242,8 +256,9 @@ static void put_event(struct writer *writer, const struct timeline_event *event,
 		put_window(writer, event, index);
 		break;
 	case KILN_TRACE_STREAM:
-		put_name(writer, "thread_name", process_of(writer, event),
-			 stream_thread(&event->event), event->event.name);
+		put_meta(writer, "thread_name", process_of(writer, event),
+			 stream_thread(&event->event), "name",
+			 event->event.name);
 		break;
 	}
 }
@@ -264,9 +279,7 @@ static void put_all(struct writer *writer)
 
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", writer->file);
 	for (size_t i = 0; i < timeline->processes; i++)
-		put_name(writer, "process_name",
-			 timeline->process[i].info.process, 0,
-			 timeline->process[i].info.program);
+		put_process(writer, &timeline->process[i]);
 	for (size_t i = 0; i < timeline->events && !writer->failed; i++) {
 		if (i % PROGRESS_EVERY == 0)
 			show(writer, i);

@@ -15,6 +15,7 @@
  *   fork            goes on in a child, whose end is waited for
  *   seize FILE      every descriptor from 3 on becomes this file
  *   seized          fails where one of those is the file no more
+ *   again           goes on as a new image of the program, by exec
  *   die             by a signal
  *   status N        exits
  */
@@ -191,6 +192,14 @@ static bool do_with(const char *word, const char *value)
 	return true;
 }
 
+/* The words behind this one are for the new image. */
+static void go_on_again(char **argv, int word)
+{
+	argv[word] = argv[0];
+	execv(argv[0], argv + word);
+	exit(11);
+}
+
 static void do_alone(const char *word)
 {
 	if (!strcmp(word, "stubborn"))
@@ -215,6 +224,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (i + 1 < argc && do_with(argv[i], argv[i + 1]))
 			i++;
+		else if (!strcmp(argv[i], "again"))
+			go_on_again(argv, i);
 		else
 			do_alone(argv[i]);
 	}

@@ -118,6 +118,9 @@ fi
 trace 0 "$planned" open cpu ops 10 fork open cpu ops 7
 check
 figure "process_name 2" "submit 17"
+trace 0 "$planned" open cpu ops 4 again open cpu ops 3
+check
+figure "process_name 2" "process_labels 1" "submit 7" "launch 7"
 # shellcheck disable=SC2016 # for the inner shell
 trace 0 sh -c '"$1" open cpu ops 4; cd /; exec "$1" open cpu ops 3' sh \
 	"$planned"
