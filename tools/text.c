@@ -87,16 +87,38 @@ void tool_add_count(json_t *object, const char *name, uint64_t n)
 
 #define NAME_COLUMNS 18
 
+/* A control character of ASCII or of those behind it, which have two bytes. */
+static bool is_control(const char *at)
+{
+	unsigned char a = (unsigned char)at[0], b = (unsigned char)at[1];
+
+	return a < ' ' || a == 0x7f || (a == 0xc2 && b < 0xa0);
+}
+
+char *tool_printable(const char *text)
+{
+	char *clean = tool_clean(text), *to = clean;
+
+	for (const char *at = clean; at && *at; at++) {
+		if (!is_control(at)) {
+			*to++ = *at;
+			continue;
+		}
+		at += (unsigned char)*at == 0xc2;
+		*to++ = '?';
+	}
+	if (to)
+		*to = '\0';
+	return clean;
+}
+
 /* Control characters may come from a driver or a file. */
 void tool_plain(const char *text)
 {
-	char *clean = tool_clean(text);
+	char *printable = tool_printable(text);
 
-	if (!clean)
-		putchar('?');
-	for (const char *at = clean; at && *at; at++)
-		putchar((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
-	free(clean);
+	fputs(printable ? printable : "?", stdout);
+	free(printable);
 }
 
 static void print_scalar(json_t *value)

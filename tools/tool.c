@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -10,13 +11,18 @@
 
 void tool_complain(const char *format, ...)
 {
+	char *text = NULL, *printable = NULL;
 	va_list args;
 
-	fputs("kiln: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) >= 0)
+		printable = tool_printable(text);
+	else
+		text = NULL;
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "kiln: %s\n", printable ? printable : "no memory");
+	free(printable);
+	free(text);
 }
 
 int tool_error(enum kiln_status status)

@@ -47,7 +47,10 @@ struct tool_options {
 int tool_options(const struct tool_command *command,
 		 struct tool_options *options, int argc, char **argv);
 
-/* One line on stderr that begins with the command's name. */
+/*
+ * One line on stderr that begins with the command's name. What it tells may
+ * come from a file or another program: control characters become "?".
+ */
 void tool_complain(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
@@ -69,7 +72,10 @@ json_t *tool_text(const char *text);
 /* The same as plain text; the caller frees it. NULL: no memory. */
 char *tool_clean(const char *text);
 
-/* Prints it so, and without its control characters. */
+/* The same with "?" for control characters. */
+char *tool_printable(const char *text);
+
+/* Prints it so. */
 void tool_plain(const char *text);
 
 /* Adds a member, which the object owns then. */

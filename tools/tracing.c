@@ -308,6 +308,9 @@ static void print_text(const struct tracing *t)
 		      timeline_count(timeline, KILN_TRACE_SUBMIT),
 		      timeline_count(timeline, KILN_TRACE_LAUNCH),
 		      timeline_count(timeline, KILN_TRACE_WINDOW));
+	if (timeline->unreadable)
+		tool_complain("trace: files that were left out: %zu",
+			      timeline->unreadable);
 }
 
 static json_t *process_json(const struct timeline_process *process)
@@ -340,6 +343,7 @@ static int print_json(const struct tracing *t, int status)
 		json_array_append_new(processes,
 				      process_json(&t->timeline.process[i]));
 	tool_add(object, "processes", processes);
+	tool_add_count(object, "unreadable", t->timeline.unreadable);
 	code = tool_print(object, true);
 	json_decref(object);
 	return code;

@@ -137,6 +137,7 @@ assert summary["status"] == 4
 assert process["program"] == "planned"
 assert process["submissions"] == process["launches"] == 5
 assert process["stopped"] is None
+assert summary["unreadable"] == 0
 PY
 told words
 
@@ -255,6 +256,14 @@ rm -f "$work"/t.json.new-*
 check
 figure "submit 5"
 
+# ---- a program's name with an escape sequence ----
+
+escape=$(printf '\033')
+ln -s "$planned" "$work/evil${escape}[31m"
+trace 0 --limit 192K "$work/evil${escape}[31m" open cpu ops 4000
+told "(evil?[31m) was not traced"
+grep -qF "$escape" "$work/err" && complain "the terminal gets an escape"
+
 # ---- no place ----
 
 for place in "$work/nowhere/t.json" "$kiln/t.json" "$work" /dev/full; do
@@ -282,6 +291,9 @@ done
 [ "$(cat "$work/t.json")" = old ] || complain "the old trace is gone"
 mkfifo "$work/fifo"
 KILN_TRACE=$work/broken/process "$planned" open cpu ops 4
+"$kiln" trace --json -o "$work/t.json" --from "$work/broken" \
+	>"$work/out" 2>"$work/err" || complain "--from fails beside a bad file"
+grep -q '"unreadable": 1' "$work/out" || complain "no bad file is counted"
 from "$work/fifo" "$work/broken"
 told "no regular file"
 [ -p "$work/fifo" ] || complain "the FIFO is gone"
