@@ -545,6 +545,9 @@ void kilni_trace_launch(const struct kilni_queue *queue,
 /* Sets *gate to 1 with release order and wakes the queues held by it. */
 void kilni_gate_open(int *gate);
 
+/* Once, so that the child of a fork can open and hold gates of its own. */
+void kilni_gate_fork_watch(void);
+
 /* For drivers: a queue that is held by a gate. */
 struct kilni_gate_watch {
 	struct kilni_gate_watch *next;

@@ -6,6 +6,28 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kilni_gate_watch *held;
 
+static void lock_gates(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void unlock_gates(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The queues that are held here are the parent's. */
+static void forget_gates(void)
+{
+	held = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+void kilni_gate_fork_watch(void)
+{
+	pthread_atfork(lock_gates, unlock_gates, forget_gates);
+}
+
 bool kilni_gate_hold(struct kilni_gate_watch *watch, const int *gate)
 {
 	bool open;

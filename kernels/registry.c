@@ -35,6 +35,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char names[KILNI_OPS_ADDED][NAME_BYTES];
 static int added;
 
+static void lock_names(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void unlock_names(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void kilni_op_fork_watch(void)
+{
+	pthread_atfork(lock_names, unlock_names, unlock_names);
+}
+
 int kilni_op_add(const char *name)
 {
 	int i;

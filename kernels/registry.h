@@ -67,6 +67,9 @@ extern struct kilni_op_info kilni_ops[KILNI_OP_COUNT + KILNI_OPS_ADDED];
  */
 int kilni_op_add(const char *name);
 
+/* Once, so that the child of a fork can add names too. */
+void kilni_op_fork_watch(void);
+
 /* What comes before the op's name where a function is meant. */
 static inline const char *kilni_op_prefix(unsigned op)
 {

@@ -28,7 +28,12 @@ static void start_registry(void)
 {
 	kilni_fork_watch();
 	kilni_trace_fork_watch();
-	/* So that the child of a fork never finds it held. */
+	/*
+	 * So that the child of a fork never finds a lock held. The last one
+	 * here is taken first: the others may be taken under it.
+	 */
+	kilni_op_fork_watch();
+	kilni_gate_fork_watch();
 	pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
 

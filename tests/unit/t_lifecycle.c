@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "drivers/driver.h"
+#include "kernels/registry.h"
 #include "lib/testing.h"
 #include "sanitized.h"
 
@@ -98,6 +100,77 @@ START_TEST(fork_after_listing)
 	OK(kiln_zeros(&inherited_tensor, inherited, KILN_F32, 1, SHAPE(1)));
 	ck_assert_int_eq(in_child(forked_child), 0);
 	kiln_tensor_release(inherited_tensor);
+	kiln_device_release(inherited);
+}
+END_TEST
+
+/* ---- a fork while other threads hold locks of the process ---- */
+
+static bool busy_ends;         /* atomic */
+
+static void *busy(void *unused)
+{
+	int gate;
+
+	while (!__atomic_load_n(&busy_ends, __ATOMIC_RELAXED)) {
+		kilni_op_add("busy");
+		kilni_gate_open(&gate);
+	}
+	return unused;
+}
+
+static void no_kernel(const void *params, uint64_t begin, uint64_t end)
+{
+	(void)params;
+	(void)begin;
+	(void)end;
+}
+
+/* A kernel of a name of its own, and an entry behind a gate. */
+static int check_locks(void)
+{
+	struct kiln_kernel_info info = KILN_KERNEL_INFO_INIT;
+	struct kiln_kernel *kernel = NULL;
+	struct kiln_device *own = NULL;
+	int gate = 0;
+
+	info.name = "the_childs";
+	info.function = no_kernel;
+	info.params_bytes = 8;
+	if (kiln_device_open(&own, "null") != KILN_OK)
+		return 1;
+	if (kiln_kernel_load(&kernel, own, &info) != KILN_OK)
+		return 2;
+	if (kilni_test_gate(own, &gate) != KILN_OK)
+		return 3;
+	kilni_gate_open(&gate);
+	if (kiln_device_sync(own) != KILN_OK)
+		return 4;
+	kiln_kernel_release(kernel);
+	kiln_device_release(own);
+	return 0;
+}
+
+static void child_with_a_limit(void)
+{
+	alarm(5);
+	_exit(check_locks());
+}
+
+START_TEST(fork_finds_no_lock_held)
+{
+	pthread_t threads[2];
+
+	inherited = open_device("null");
+	__atomic_store_n(&busy_ends, false, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, busy, NULL),
+				 0);
+	for (int i = 0; i < 30; i++)
+		ck_assert_int_eq(in_child(child_with_a_limit), 0);
+	__atomic_store_n(&busy_ends, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
 	kiln_device_release(inherited);
 }
 END_TEST
@@ -416,6 +489,7 @@ int main(int argc, char **argv)
 	if (!SANITIZED) {
 		tcase_add_test(tcase, fork_with_an_open_device);
 		tcase_add_test(tcase, fork_after_listing);
+		tcase_add_test(tcase, fork_finds_no_lock_held);
 		tcase_add_test(tcase, fork_and_exec);
 		tcase_add_test(tcase, dlclose_before_threads_end);
 	}
