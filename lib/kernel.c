@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/internal.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/trace.h"
@@ -45,6 +44,13 @@ static enum kiln_status bad(const char *fn, const char *what)
 	return kilni_fail(KILN_ERR_INVALID, 0, "%s: %s", fn, what);
 }
 
+/* The same in every locale. */
+static bool is_name_byte(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_';
+}
+
 static bool is_name(const char *name)
 {
 	size_t length = name ? strlen(name) : 0;
@@ -52,7 +58,7 @@ static bool is_name(const char *name)
 	if (!length || length > NAME_MOST)
 		return false;
 	for (size_t i = 0; i < length; i++)
-		if (!isalnum((unsigned char)name[i]) && name[i] != '_')
+		if (!is_name_byte(name[i]))
 			return false;
 	return true;
 }
@@ -131,8 +137,7 @@ static void unload(void *data, void *user)
 
 static enum kiln_status create(struct kiln_kernel **out,
 			       struct kiln_device *device,
-			       const struct kiln_kernel_info *info,
-			       unsigned op)
+			       const struct kiln_kernel_info *info)
 {
 	struct kiln_kernel *kernel = calloc(1, sizeof(*kernel));
 	enum kiln_status status;
@@ -145,7 +150,6 @@ static enum kiln_status create(struct kiln_kernel **out,
 	kernel->hw = device->hw;
 	kernel->params_bytes = info->params_bytes;
 	kernel->flags = info->flags;
-	kernel->op = (uint16_t)op;
 	status = kilni_storage_foreign(&kernel->storage, device, kernel, 0, 0);
 	if (status == KILN_OK)
 		status = load_program(kernel, info);
@@ -161,24 +165,37 @@ static enum kiln_status create(struct kiln_kernel **out,
 	return KILN_OK;
 }
 
+/* Once it is loaded, since a name is given for ever. */
+static enum kiln_status take_name(struct kiln_kernel *kernel, const char *name)
+{
+	int op = kilni_op_add(name);
+
+	if (op < 0)
+		return kilni_fail(KILN_ERR_LIMIT, 0,
+				  "kiln_kernel_load: %d names of kernels are "
+				  "in use", KILNI_OPS_ADDED);
+	kilni_trace_op((unsigned)op, name);
+	kernel->op = (uint16_t)op;
+	return KILN_OK;
+}
+
 enum kiln_status kiln_kernel_load(struct kiln_kernel **out,
 				  struct kiln_device *device,
 				  const struct kiln_kernel_info *info)
 {
 	struct kiln_kernel *kernel, *old;
-	int op;
+	enum kiln_status status;
 
 	KILNI_CHECK_DEVICE(device, __func__);
 	if (!out)
 		return bad(__func__, "out is NULL");
 	KILNI_TRY(check_info(info, __func__));
-	op = kilni_op_add(info->name);
-	if (op < 0)
-		return kilni_fail(KILN_ERR_LIMIT, 0,
-				  "%s: %d names of kernels are in use",
-				  __func__, KILNI_OPS_ADDED);
-	kilni_trace_op((unsigned)op, info->name);
-	KILNI_TRY(create(&kernel, device, info, (unsigned)op));
+	KILNI_TRY(create(&kernel, device, info));
+	status = take_name(kernel, info->name);
+	if (status != KILN_OK) {
+		kiln_kernel_release(kernel);
+		return status;
+	}
 	old = *out;
 	*out = kernel;
 	kiln_kernel_release(old);

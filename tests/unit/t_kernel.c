@@ -659,6 +659,13 @@ START_TEST(names_are_limited)
 	char name[16];
 
 	info.name = name;
+	/* A load that fails takes none. */
+	for (int i = 0; i < 9; i++) {
+		snprintf(name, sizeof(name), "failed_%d", i);
+		OK(kilni_fault_set("load", 1, KILN_ERR_DRIVER));
+		FAILS(kiln_kernel_load(&kernel, dev, &info), KILN_ERR_DRIVER,
+		      "");
+	}
 	for (int i = 0; i < 256; i++) {
 		snprintf(name, sizeof(name), "name_%d", i);
 		OK(kiln_kernel_load(&kernel, dev, &info));
