@@ -12,16 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define KILNI_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define KILNI_ASAN 1
-#endif
-#endif
-#ifndef KILNI_ASAN
-#define KILNI_ASAN 0
-#endif
+#include "base/sanitizer.h"
 
 #if KILNI_ASAN
 

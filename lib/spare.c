@@ -5,12 +5,13 @@
 #include <stdbool.h>
 
 #include "base/poison.h"
+#include "base/sanitizer.h"
 
 /* So many of a kind stay with a thread. */
 #define LIMIT 1024
 
 /* Whoever looks for errors of memory shall see each record come and go. */
-#if KILNI_ASAN || defined(__SANITIZE_THREAD__)
+#if KILNI_ASAN || KILNI_TSAN
 #define IS_WATCHED true
 #else
 #define IS_WATCHED kilni_poison_works()

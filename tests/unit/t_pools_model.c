@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "alloc/internal.h"
+#include "base/sanitizer.h"
 #include "tests/unit/sanitized.h"
 
 #define EPISODE 2000
@@ -677,7 +678,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 }
 
 /* One thread: nothing for a race detector, which makes it slow. */
-#ifdef __SANITIZE_THREAD__
+#if KILNI_TSAN
 #define STEPS 4000
 #else
 #define STEPS (IS_SLOW ? 20000 : 60000)

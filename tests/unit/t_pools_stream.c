@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "alloc/internal.h"
+#include "base/sanitizer.h"
 
 static struct fake_hw hw;
 static struct kilni_pools *pools;
@@ -313,7 +314,7 @@ struct past_use {
 #define LIVE 256
 
 /* One thread: nothing for a race detector, which makes it slow. */
-#ifdef __SANITIZE_THREAD__
+#if KILNI_TSAN
 #define STEPS 20000
 #else
 #define STEPS 200000
