@@ -171,6 +171,20 @@ static enum kiln_status upload_behind(struct kiln_tensor *t, const void *data,
 	return kilni_upload_async(t, copy);
 }
 
+/*
+ * Whether the memory can be written now. Memory that a graph in preparation
+ * uses again may be in use elsewhere too: by another stream, or by data on its
+ * way.
+ */
+static bool is_free(const struct kiln_tensor *t,
+		    const struct kilni_stream *stream)
+{
+	struct kilni_move_item item = { .track = &t->storage->track,
+					.access = KILNI_WRITE };
+
+	return kilni_stream_idle(stream) && !kilni_move_pending(&item);
+}
+
 static enum kiln_status upload(struct kiln_tensor *t, const void *data,
 			       size_t bytes)
 {
@@ -182,7 +196,7 @@ static enum kiln_status upload(struct kiln_tensor *t, const void *data,
 	KILNI_TRY(kilni_thread_stream(t->device, &stream));
 	if (kilni_stream_is_poisoned(stream))
 		return kilni_stream_drain(stream);
-	if (kilni_stream_idle(stream))
+	if (is_free(t, stream))
 		return hw->driver->memory->write(hw, t->address, data, bytes);
 	if (t->device->limits.host_visible)
 		return upload_staged(t, data, bytes);
