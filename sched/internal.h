@@ -138,6 +138,9 @@ enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
 				    struct kilni_entry **out);
 /* Makes the reserved entry part of the stream. */
 void kilni_ring_commit(struct kilni_stream *stream);
+/* The same for an entry that shall do nothing. */
+void kilni_ring_commit_nothing(struct kilni_stream *stream,
+			       struct kilni_entry *entry);
 /* Sees to it that so many more entries can be reserved. */
 enum kiln_status kilni_ring_provide(struct kilni_stream *stream,
 				    unsigned entries);
@@ -155,9 +158,6 @@ static inline void kilni_ring_call(struct kilni_entry *entry,
 	entry->params.call.data = data;
 	entry->params.call.user = user;
 }
-
-/* For an entry that does nothing. */
-void kilni_no_call(void *data, void *user);
 
 void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk);
 enum kiln_status kilni_ring_init(struct kilni_stream *stream);

@@ -7,12 +7,6 @@
  * window does not push what follows into the queue.
  */
 
-static enum kiln_status check(struct kilni_stream *stream)
-{
-	KILNI_TRY(kilni_sched_alive(stream->sched));
-	return kilni_failure_refuse(stream);
-}
-
 static void fill(struct kilni_entry *entry, struct kilni_stamp *stamp)
 {
 	entry->kind = KILNI_ENTRY_CLOCK;
@@ -40,7 +34,7 @@ static enum kiln_status stamp_locked(struct kilni_stream *stream,
 	struct kilni_entry *entry;
 	enum kiln_status status;
 
-	KILNI_TRY(check(stream));
+	KILNI_TRY(kilni_stream_usable(stream));
 	at->work = stream->work;
 	at->seq = stream->tail;
 	status = stamp_at_once(stream, stamp);
@@ -72,7 +66,7 @@ enum kiln_status kilni_stream_here(struct kilni_stream *stream,
 	at->work = stream->work;
 	at->seq = stream->tail;
 	pthread_mutex_unlock(&stream->append);
-	return check(stream);
+	return kilni_stream_usable(stream);
 }
 
 bool kilni_stream_failed_between(struct kilni_stream *stream,

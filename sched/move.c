@@ -314,8 +314,7 @@ static enum kiln_status make_room(struct kilni_stream *stream)
 	while (stream->fill > KILNI_CHUNK_ENTRIES - 3 &&
 	       stream->fill < KILNI_CHUNK_ENTRIES) {
 		KILNI_TRY(kilni_ring_reserve(stream, &entry));
-		kilni_ring_call(entry, kilni_no_call, NULL, NULL);
-		kilni_ring_commit(stream);
+		kilni_ring_commit_nothing(stream, entry);
 	}
 	return KILN_OK;
 }
@@ -344,8 +343,7 @@ static enum kiln_status append_nothing(struct kilni_stream *stream,
 	struct kilni_entry *entry;
 
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
-	kilni_ring_call(entry, kilni_no_call, NULL, NULL);
-	kilni_ring_commit(stream);
+	kilni_ring_commit_nothing(stream, entry);
 	return status;
 }
 
@@ -383,8 +381,7 @@ static enum kiln_status append_move(struct kilni_stream *stream,
 	status = note_items(stream, move);
 	if (status != KILN_OK) {
 		/* Uses of these numbers may have been noted. */
-		kilni_ring_call(entry, kilni_no_call, NULL, NULL);
-		kilni_ring_commit(stream);
+		kilni_ring_commit_nothing(stream, entry);
 		return move->direct ? status : append_nothing(stream, status);
 	}
 	kilni_signal_entry(entry, signal);

@@ -54,15 +54,14 @@ enum kiln_status kilni_graph_create(struct kilni_graph **out,
 				    struct kilni_graph_use *use, unsigned uses,
 				    uint64_t random_blocks);
 
+/* Only a captured entry has written the track: nothing is in it yet. */
+void kilni_track_unrun(struct kilni_track *track);
+
 /* A use noted on a track whose lock is held, before its entry is committed. */
 enum kiln_status kilni_track_use(struct kilni_track *track,
 				 struct kilni_stream *stream, uint64_t seq,
 				 uint32_t access);
 /* What the calling thread has written is there: nobody to wait for. */
 void kilni_track_written(struct kilni_track *track, uint32_t op);
-enum kiln_status kilni_stream_usable(struct kilni_stream *stream);
-/* An entry that was reserved and shall do nothing. */
-void kilni_ring_commit_nothing(struct kilni_stream *stream,
-			       struct kilni_entry *entry);
 
 #endif

@@ -60,12 +60,6 @@ void kilni_ring_fini(struct kilni_stream *stream)
 	free_chunks(stream->spare);
 }
 
-void kilni_no_call(void *data, void *user)
-{
-	(void)data;
-	(void)user;
-}
-
 void kilni_ring_chunk_done(void *context, struct kilni_chunk *chunk)
 {
 	struct kilni_stream *stream = context;
@@ -165,6 +159,19 @@ void kilni_ring_commit(struct kilni_stream *stream)
 	stream->work += entry->kind != KILNI_ENTRY_CALL &&
 			entry->kind != KILNI_ENTRY_CLOCK;
 	__atomic_store_n(&stream->tail, stream->tail + 1, __ATOMIC_RELEASE);
+}
+
+static void call_nothing(void *data, void *user)
+{
+	(void)data;
+	(void)user;
+}
+
+void kilni_ring_commit_nothing(struct kilni_stream *stream,
+			       struct kilni_entry *entry)
+{
+	kilni_ring_call(entry, call_nothing, NULL, NULL);
+	kilni_ring_commit(stream);
 }
 
 /*

@@ -141,8 +141,8 @@ struct kilni_signal {
 	struct kilni_stream *stream;
 	struct kilni_use at;        /* the point; its outcome is the signal's */
 	/*
-	 * Called once, on any thread, without locks of the scheduler, before
-	 * release.
+	 * Called once, on any thread, before release. Where the device is lost
+	 * the lock of the pending ones may be held; else none of the scheduler.
 	 */
 	void (*fire)(struct kilni_signal *signal, enum kiln_status status);
 	/* The scheduler needs it no more. */
@@ -250,8 +250,6 @@ bool kilni_stream_failed_between(struct kilni_stream *stream,
 
 /* ---- waiting ---- */
 
-/* ---- waiting ---- */
-
 /* Hands queued work to the driver. KILN_ERR_POISONED, driver errors. */
 enum kiln_status kilni_stream_drain(struct kilni_stream *stream);
 
@@ -265,6 +263,9 @@ enum kiln_status kilni_stream_finish(struct kilni_stream *stream);
 enum kiln_status kilni_stream_clear(struct kilni_stream *stream);
 
 bool kilni_stream_is_poisoned(const struct kilni_stream *stream);
+
+/* Whether it takes work: KILN_ERR_POISONED, KILN_ERR_DEVICE_LOST. */
+enum kiln_status kilni_stream_usable(struct kilni_stream *stream);
 
 /* What a poisoned stream failed of; no report. Else KILN_OK. */
 enum kiln_status kilni_stream_failure(struct kilni_stream *stream);

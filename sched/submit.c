@@ -358,14 +358,6 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 	to->seq = seq;
 }
 
-/* An entry that does nothing, for the uses noted before notes ran out. */
-void kilni_ring_commit_nothing(struct kilni_stream *stream,
-			       struct kilni_entry *entry)
-{
-	kilni_ring_call(entry, kilni_no_call, NULL, NULL);
-	kilni_ring_commit(stream);
-}
-
 static enum kiln_status append(struct kilni_stream *stream,
 			       struct kilni_job *job, bool waits)
 {
