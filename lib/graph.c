@@ -101,16 +101,27 @@ static struct kilni_storage *storage_of(struct kilni_track *track)
 							 track));
 }
 
+/* What is in it is what every replay finds there: it is not used again. */
+static void keep(struct window *window, const struct kilni_storage *storage)
+{
+	for (unsigned i = 0; i < window->count; i++)
+		if (window->held[i].storage == storage)
+			window->held[i].own = false;
+}
+
 static enum kiln_status hold_track(void *context, struct kilni_track *track,
 				   bool *fresh)
 {
 	struct kilni_storage *storage = storage_of(track);
 	struct window *window = context;
+	bool in_window = storage->window == window->id;
 
-	*fresh = storage->window == window->id && track->unrun;
-	if (storage->window == window->id)
-		return KILN_OK;
-	return hold(window, storage, false);
+	*fresh = in_window && storage->fresh;
+	if (!in_window)
+		return hold(window, storage, false);
+	if (!*fresh)
+		keep(window, storage);
+	return KILN_OK;
 }
 
 static const struct kilni_recorder_client window_client = {
@@ -176,13 +187,12 @@ static void take_idle(void *context, enum kilni_recorder_state state, void *arg)
 	if (!storage)
 		return;
 	storage->bytes = request->bytes;
+	storage->fresh = state == KILNI_RECORDER_CAPTURING;
 	storage->track.writer = (struct kilni_use){ NULL, 0 };
+	storage->track.op = 0;
+	storage->track.unrun = false;
 	__atomic_store_n(&storage->holds, 2, __ATOMIC_RELAXED);
 	__atomic_store_n(&storage->refs, 1, __ATOMIC_RELEASE);
-	if (state == KILNI_RECORDER_CAPTURING)
-		kilni_track_unrun(&storage->track);
-	else
-		storage->track.unrun = false;
 	request->storage = storage;
 }
 
@@ -205,8 +215,7 @@ static void add_new(void *context, enum kilni_recorder_state state, void *arg)
 	request->status = hold(window, request->storage, !request->persistent);
 	if (request->status == KILN_OK)
 		request->storage->window = window->id;
-	if (state == KILNI_RECORDER_CAPTURING)
-		kilni_track_unrun(&request->storage->track);
+	request->storage->fresh = state == KILNI_RECORDER_CAPTURING;
 }
 
 enum kiln_status kilni_window_add(struct kilni_stream *stream,

@@ -237,6 +237,7 @@ struct kilni_storage {
 	struct kilni_track track;
 	struct kilni_slice slice;
 	uint64_t window;             /* of a graph that it was made for, or 0 */
+	bool fresh;                  /* made in that graph's capture */
 	kiln_deleter deleter;
 	void *data, *user;
 };

@@ -71,6 +71,7 @@ static enum kiln_status new_storage(struct kilni_storage **out,
 	storage->holds = 1;
 	storage->flags = 0;
 	storage->window = 0;
+	storage->fresh = false;
 	storage->device = kiln_device_retain(device);
 	storage->address = storage->slice.address;
 	storage->bytes = bytes;

@@ -94,9 +94,7 @@ void kilni_recorder_mute(struct kilni_stream *stream, bool muted);
 bool kilni_recorder_random(struct kilni_stream *stream, uint64_t blocks,
 			   uint64_t *counter);
 
-/* The track's memory belongs to a capture: nothing is in it yet. */
-void kilni_track_unrun(struct kilni_track *track);
-/* KILN_ERR_CAPTURE where that is still so. */
+/* KILN_ERR_CAPTURE where only a capture has written it: nothing is in it. */
 enum kiln_status kilni_track_check_run(struct kilni_track *track,
 				       const char *fn);
 

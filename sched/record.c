@@ -243,6 +243,9 @@ static void write(struct kilni_recorder *recorder,
 
 		if (!(entry->operand[i].access & KILNI_WRITE))
 			continue;
+		/* It may have been made anew since an earlier entry. */
+		if (use->fresh)
+			kilni_track_unrun(use->track);
 		use->access |= KILNI_WRITE;
 		use->written = true;
 		use->last_write = recorder->entry.count;
