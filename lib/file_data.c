@@ -144,6 +144,7 @@ enum kiln_status kiln_file_read(struct kiln_tensor **out,
 	KILNI_TRY(kilni_shape_count(__func__, rank, shape, size, &count));
 	KILNI_TRY(check_there(file, __func__, offset,
 			      (uint64_t)count * size));
+	KILNI_TRY(kilni_window_refuse(__func__, device));
 	KILNI_TRY(kilni_tensor_create(&result, device, dtype, rank, shape));
 	status = read_into(result, file, __func__, offset);
 	if (status != KILN_OK) {
@@ -195,6 +196,7 @@ kilni_file_put(struct kiln_file *file, const char *fn, uint64_t offset,
 	struct kiln_tensor *dense;
 	enum kiln_status status;
 
+	KILNI_TRY(kilni_window_refuse_read(fn, tensor));
 	/* A failed tensor is told as such, not as a failed copy. */
 	KILNI_TRY(kilni_track_wait(&tensor->storage->track));
 	KILNI_TRY(kilni_tensor_dense(&dense, tensor));

@@ -285,6 +285,7 @@ enum kiln_status kiln_safetensors_load(struct kiln_tensor **out,
 				  file->file->fd.path, name ? name : "(null)");
 	KILNI_TRY(check_loadable(file, __func__, &file->header.tensor[index],
 				 device));
+	KILNI_TRY(kilni_window_refuse(__func__, device));
 	KILNI_TRY(make_tensor(&result, &part, file,
 			      &file->header.tensor[index], device));
 	pipe.part = &part;
@@ -304,6 +305,7 @@ static enum kiln_status check_places(struct kiln_tensor **out,
 {
 	static const char fn[] = "kiln_safetensors_load_all";
 
+	KILNI_TRY(kilni_window_refuse(fn, device));
 	for (size_t i = 0; i < file->header.count; i++) {
 		KILNI_TRY(kilni_check_out(&out[i], fn));
 		KILNI_TRY(check_loadable(file, fn, &file->header.tensor[i],

@@ -347,6 +347,7 @@ static enum kiln_status wait_for_all(struct save *save)
 	for (size_t i = 0; i < content->count; i++) {
 		struct kiln_tensor *tensor = content->tensors[i];
 
+		KILNI_TRY(kilni_window_refuse_read(save->fn, tensor));
 		KILNI_TRY(kilni_track_wait(&tensor->storage->track));
 		save->progress.total += bytes_of(tensor);
 	}

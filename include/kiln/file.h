@@ -124,7 +124,7 @@ KILN_API const char *kiln_file_engine(void);
  * For bool dtypes anything but 0 becomes 1. Afterwards any stream sees the
  * data. KILN_ERR_IO (also a file that ends before), KILN_ERR_INVALID,
  * KILN_ERR_UNSUPPORTED_DTYPE, KILN_ERR_OVERFLOW, KILN_ERR_OUT_OF_MEMORY,
- * KILN_ERR_NO_MEMORY, KILN_ERR_LIMIT, KILN_ERR_POISONED,
+ * KILN_ERR_NO_MEMORY, KILN_ERR_LIMIT, KILN_ERR_POISONED, KILN_ERR_CAPTURE,
  * KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED. Blocks, for the file and, where the
  * tensor's memory was in use before, for that use.
  */
