@@ -37,16 +37,11 @@ static void start_registry(void)
 	pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
 
-static bool is_own(const struct kiln_device *device)
-{
-	return device->object.epoch == kilni_fork_epoch;
-}
-
 static struct kiln_device *find_open(const struct kilni_driver *driver,
 				     unsigned index)
 {
 	for (struct kiln_device *d = registry; d; d = d->next)
-		if (is_own(d) && d->hw->driver == driver &&
+		if (kilni_device_is_own(d) && d->hw->driver == driver &&
 		    d->hw->index == index)
 			return d;
 	return NULL;
@@ -58,7 +53,7 @@ void kilni_device_if_alive(uint64_t id,
 {
 	lock_registry();
 	for (struct kiln_device *d = registry; d; d = d->next)
-		if (is_own(d) && d->id == id) {
+		if (kilni_device_is_own(d) && d->id == id) {
 			fn(d, arg);
 			break;
 		}
@@ -272,7 +267,7 @@ void kiln_device_release(struct kiln_device *device)
 {
 	bool last;
 
-	if (!device || !is_own(device))
+	if (!device || !kilni_device_is_own(device))
 		return;
 	/* Under the lock, so that no open finds a device that is closing. */
 	if (__atomic_load_n(&device->object.refs, __ATOMIC_ACQUIRE) > 1) {

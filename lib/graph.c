@@ -318,9 +318,13 @@ enum kiln_status kiln_graph_start_capture(struct kiln_device *device)
 
 void kiln_graph_abandon(struct kiln_device *device)
 {
-	struct kilni_stream *stream = kilni_thread_peek(device);
+	struct kilni_stream *stream;
 
-	if (stream && kilni_recorders_open())
+	/* What a child of fork has inherited may be locked for ever. */
+	if (!kilni_device_is_own(device) || !kilni_recorders_open())
+		return;
+	stream = kilni_thread_peek(device);
+	if (stream)
 		kilni_recorder_close(stream);
 }
 
@@ -332,8 +336,11 @@ enum kiln_graph_state kiln_graph_state(const struct kiln_device *device)
 		[KILNI_RECORDER_CAPTURING] = KILN_GRAPH_CAPTURING,
 		[KILNI_RECORDER_BROKEN] = KILN_GRAPH_BROKEN,
 	};
-	struct kilni_stream *stream = kilni_thread_peek(device);
+	struct kilni_stream *stream;
 
+	if (!kilni_device_is_own(device))
+		return KILN_GRAPH_NONE;
+	stream = kilni_thread_peek(device);
 	return stream ? states[kilni_recorder_state(stream)] : KILN_GRAPH_NONE;
 }
 

@@ -101,6 +101,12 @@ struct kiln_device {
 	uint64_t counter;            /* of random blocks */
 };
 
+/* Not inherited by a child of fork. */
+static inline bool kilni_device_is_own(const struct kiln_device *device)
+{
+	return device->object.epoch == kilni_fork_epoch;
+}
+
 static inline struct kilni_pools *kilni_device_pools(struct kiln_device *device)
 {
 	return kilni_sched_pools(device->sched);

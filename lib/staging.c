@@ -161,6 +161,8 @@ bool kiln_device_pins(const struct kiln_device *device, const void *data,
 	pthread_mutex_t *lock = (void *)(uintptr_t)&device->marking;
 	const struct kilni_mark *mark;
 
+	if (!kilni_device_is_own(device))
+		return false;
 	pthread_mutex_lock(lock);
 	mark = device->marks;
 	while (mark && !holds(mark, data, bytes))

@@ -143,8 +143,8 @@ kiln_device_unstage(struct kiln_device *device,
 /**
  * kiln_device_pins - whether the memory is pinned for the device
  *
- * For who wants to know what a mark did. Cannot fail. Waits where another
- * thread is marking memory.
+ * For who wants to know what a mark did. False in the child of a fork. Cannot
+ * fail. Waits where another thread is marking memory.
  */
 KILN_API bool kiln_device_pins(const struct kiln_device *device,
 			       const void *data, size_t bytes);
