@@ -536,6 +536,7 @@ enum kiln_status kiln_graph_replay(struct kiln_graph *graph)
 
 	KILNI_TRY(kilni_object_check(graph, &kilni_graph_kind, __func__,
 				     "graph"));
+	KILNI_TRY(kilni_window_refuse(__func__, graph->device));
 	if (!graph->graph)
 		return graph->function(graph->device, graph->user);
 	blocks = kilni_graph_random_blocks(graph->graph);
