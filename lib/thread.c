@@ -20,30 +20,23 @@ _Thread_local struct kilni_thread *kilni_thread_recent;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
-static void return_stream(struct kiln_device *device, void *arg)
-{
-	struct kilni_thread *thread = arg;
-
-	(void)device;
-	kilni_stream_return(thread->own);
-}
-
 static void retain_device(struct kiln_device *device, void *arg)
 {
 	*(struct kiln_device **)arg = kiln_device_retain(device);
 }
 
-/* Its memory goes back outside the lock of the devices. */
-static void end_recorder(struct kilni_thread *thread)
+/*
+ * Others may hold the stream, and go on with what is recorded there. What the
+ * last holder gives back goes back outside the lock of the devices.
+ */
+static void return_stream(const struct kilni_thread *thread)
 {
 	struct kiln_device *device = NULL;
 
-	if (!kilni_recorders_open())
-		return;
 	kilni_device_if_alive(thread->device_id, retain_device, &device);
 	if (!device)
 		return;
-	kilni_recorder_close(thread->own);
+	kilni_stream_return(thread->own);
 	kiln_device_release(device);
 }
 
@@ -57,10 +50,7 @@ static void end_thread(void *data)
 		if (thread->current)
 			kiln_stream_release(thread->current);
 		if (thread->own)
-			end_recorder(thread);
-		if (thread->own)
-			kilni_device_if_alive(thread->device_id, return_stream,
-					      thread);
+			return_stream(thread);
 	}
 	free(gone);
 	devices = NULL;
