@@ -484,10 +484,11 @@ enum kiln_status kilni_graph_submit(struct kilni_graph *graph, uint64_t seed,
 	pthread_mutex_lock(&stream->append);
 	status = submit_locked(graph, seed, counter);
 	pthread_mutex_unlock(&stream->append);
-	if (status != KILN_OK)
-		return status;
-	/* A refusal is the stream's error and waits there to be reported. */
-	if (kilni_ring_drain_quietly(stream) == KILN_ERR_DEVICE_LOST)
+	/*
+	 * Also what has failed: somebody may wait for a use that was noted. A
+	 * refusal is the stream's error and waits there to be reported.
+	 */
+	if (kilni_ring_hand_on(stream) == KILN_ERR_DEVICE_LOST)
 		return kilni_sched_alive(stream->sched);
-	return KILN_OK;
+	return status;
 }

@@ -409,8 +409,11 @@ enum kiln_status kilni_move_arm(struct kilni_sched *sched,
 	move->failed = move->items;
 	move->signal.fire = fire;
 	move->signal.release = release;
-	KILNI_TRY(kilni_signal_arm_by(stream, &move->signal, append_move));
-	/* A refusal is found out in the stream's turn. */
+	status = kilni_signal_arm_by(stream, &move->signal, append_move);
+	/*
+	 * Also where that failed: somebody may wait for a use that was noted.
+	 * A refusal is found out in the stream's turn.
+	 */
 	(void)!kilni_ring_hand_on(stream);
-	return KILN_OK;
+	return status;
 }
