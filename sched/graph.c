@@ -298,7 +298,18 @@ static enum kiln_status add_writer(struct kilni_graph *graph,
 	return KILN_OK;
 }
 
-/* What is pending may still fail; what is done has been looked at. */
+/*
+ * What is pending may still fail. What is done is only named where it has
+ * failed since it was looked at; a failure is there before that is done.
+ */
+static bool may_fail(const struct kilni_use *writer)
+{
+	struct cause cause;
+
+	return writer->stream &&
+	       (!use_done(writer) || kilni_failure_find(writer, &cause));
+}
+
 static enum kiln_status add_writers(struct kilni_graph *graph,
 				    struct kilni_entry **entry)
 {
@@ -311,7 +322,7 @@ static enum kiln_status add_writers(struct kilni_graph *graph,
 		kilni_spin_lock(&track->lock);
 		writer = track->writer;
 		kilni_spin_unlock(&track->lock);
-		if (writer.stream)
+		if (may_fail(&writer))
 			KILNI_TRY(add_writer(graph, entry, &writer));
 	}
 	return KILN_OK;
