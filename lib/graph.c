@@ -452,15 +452,16 @@ static enum kiln_status capture(struct kiln_graph **out,
 	return status;
 }
 
-/* A graph that calls the function, for the reason in the error record. */
+/* A graph that calls the function, and why; the error record is put back. */
 static enum kiln_status fall_back(struct kiln_graph **out,
 				  struct kiln_device *device,
 				  struct kilni_stream *stream,
+				  const struct kilni_error_record *why,
 				  const struct kilni_error_record *before)
 {
 	KILNI_TRY(new_graph(out, device, stream));
-	snprintf((*out)->fallback, sizeof((*out)->fallback), "%s",
-		 kiln_error_message());
+	kilni_utf8_copy((*out)->fallback, sizeof((*out)->fallback),
+			why->message);
 	kilni_log(KILNI_LOG_INFO, "graph: falls back: %s", (*out)->fallback);
 	kilni_error_restore(before);
 	return KILN_OK;
@@ -471,27 +472,30 @@ static enum kiln_status make(struct kiln_graph **out,
 			     struct kilni_stream *stream,
 			     kiln_graph_function function, void *user)
 {
-	struct kilni_error_record before;
-	enum kiln_status status;
+	struct kilni_error_record before, why;
+	enum kiln_status prepared, status;
 
 	kilni_error_save(&before);
-	status = kiln_graph_prepare(device);
-	if (status != KILN_OK && status != KILN_ERR_UNSUPPORTED)
-		return status;
-	if (status == KILN_OK) {
-		status = function(device, user);
-		if (status != KILN_OK) {
+	prepared = kiln_graph_prepare(device);
+	if (prepared != KILN_OK && prepared != KILN_ERR_UNSUPPORTED)
+		return prepared;
+	/* Before the function can put another reason there. */
+	kilni_error_save(&why);
+	status = function(device, user);
+	if (status != KILN_OK) {
+		if (prepared == KILN_OK)
 			kilni_recorder_close(stream);
-			return status;
-		}
-		status = capture(out, device, stream, function, user);
-	} else {
-		KILNI_TRY(function(device, user));
+		return status;
 	}
-	if (status == KILN_OK)
-		return KILN_OK;
-	KILNI_TRY(kilni_sched_alive(device->sched));
-	return fall_back(out, device, stream, &before);
+	if (prepared == KILN_OK) {
+		status = capture(out, device, stream, function, user);
+		if (status == KILN_OK)
+			return KILN_OK;
+		kilni_error_save(&why);
+	}
+	/* What runs no more is no fallback. */
+	KILNI_TRY(kilni_stream_usable(stream));
+	return fall_back(out, device, stream, &why, &before);
 }
 
 enum kiln_status kiln_graph_create(struct kiln_graph **out,
