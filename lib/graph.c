@@ -262,9 +262,9 @@ enum kiln_status kilni_window_refuse_read(const char *fn,
 		return KILN_OK;
 	op = __atomic_load_n(&tensor->storage->track.op, __ATOMIC_RELAXED);
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
-			  "%s: the result of kiln_%s, not while the stream is "
+			  "%s: the result of %s%s, not while the stream is "
 			  "captured",
-			  fn, kilni_ops[op].name);
+			  fn, kilni_op_prefix(op), kilni_ops[op].name);
 }
 
 /* ---- prepare, start, stop ---- */

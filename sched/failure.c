@@ -231,9 +231,9 @@ enum kiln_status kilni_failure_unrun(const char *fn,
 	uint32_t op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
 
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
-			  "%s: the result of kiln_%s was captured in a graph "
+			  "%s: the result of %s%s was captured in a graph "
 			  "that has not been replayed",
-			  fn, kilni_ops[op].name);
+			  fn, kilni_op_prefix(op), kilni_ops[op].name);
 }
 
 enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)

@@ -165,16 +165,18 @@ static enum kiln_status tell_difference(const struct choice *want,
 {
 	if (want->op == have->op)
 		return kilni_fail(KILN_ERR_CAPTURE, 0,
-				  "kiln_%s (operation %u of the capture) was "
+				  "%s%s (operation %u of the capture) was "
 				  "captured %s, but ran %s in the warm-up",
+				  kilni_op_prefix(have->op),
 				  kilni_ops[have->op].name, i + 1,
 				  have->in_place ? "in place" : "out of place",
 				  want->in_place ? "in place" : "out of place");
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
-			  "kiln_%s is operation %u of the capture, where the "
-			  "warm-up ran kiln_%s: it copied where the other "
-			  "wrote in place, or did something else",
-			  kilni_ops[have->op].name, i + 1,
+			  "%s%s is operation %u of the capture, where the "
+			  "warm-up ran %s%s: it copied where the other wrote "
+			  "in place, or did something else",
+			  kilni_op_prefix(have->op), kilni_ops[have->op].name,
+			  i + 1, kilni_op_prefix(want->op),
 			  kilni_ops[want->op].name);
 }
 
@@ -189,9 +191,10 @@ static enum kiln_status compare(const struct kilni_recorder *recorder)
 		return KILN_OK;
 	if (recorder->warm.count < n)
 		return kilni_fail(KILN_ERR_CAPTURE, 0,
-				  "%u operations were captured, up to kiln_%s, "
+				  "%u operations were captured, up to %s%s, "
 				  "and %u ran in the warm-up",
-				  n, kilni_ops[have[n - 1].op].name,
+				  n, kilni_op_prefix(have[n - 1].op),
+				  kilni_ops[have[n - 1].op].name,
 				  recorder->warm.count);
 	want += recorder->warm.count - n;
 	for (unsigned i = 0; i < n; i++)
