@@ -30,14 +30,17 @@ KILN_BEGIN_DECLS
  * the pools hold; where that does not do, it fails with KILN_ERR_CAPTURE rather
  * than ask the driver for more, and the stream works on without a capture.
  *
- * Results. What was captured has not run: a tensor made in a capture cannot be
- * read or used elsewhere before the first replay (KILN_ERR_CAPTURE). Tensors
- * that were there before hold what they held.
+ * Results. What was captured has not run: a tensor made in a capture, whose
+ * elements a captured op writes, cannot be read or used elsewhere before the
+ * first replay (KILN_ERR_CAPTURE). Tensors that were there before hold what
+ * they held.
  *
- * In a capture the calling thread cannot read tensors, upload data, sync or
- * reset the stream, record events, open or close profile windows or ask for
- * completions there, nor submit kernels of the program's own or replay a graph:
- * KILN_ERR_CAPTURE, and the capture goes on. Other threads, their streams,
+ * In a capture the calling thread cannot read tensors or upload data, also not
+ * by asynchronous transfers and from or to files, sync or reset the stream,
+ * record events or have the stream wait for one, open or close profile windows,
+ * ask for completions of the stream or of tensors, nor replay a graph, of
+ * whatever stream: KILN_ERR_CAPTURE, and the capture goes on. Kernels of the
+ * program's own are captured as ops are. Other threads, their streams,
  * allocations and releases are not concerned.
  *
  * Random numbers. A replay draws the numbers that the ops would draw if they
@@ -108,11 +111,16 @@ kiln_graph_stop_capture(struct kiln_graph **out, struct kiln_device *device);
 /**
  * kiln_graph_abandon - ends a preparation or a capture without a graph
  *
- * Right, and nothing, where there is none. Cannot fail.
+ * Right, and nothing, where there is none, and in the child of a fork. Cannot
+ * fail.
  */
 KILN_API void kiln_graph_abandon(struct kiln_device *device);
 
-/** kiln_graph_state - what the calling thread's stream is in the middle of */
+/**
+ * kiln_graph_state - what the calling thread's stream is in the middle of
+ *
+ * KILN_GRAPH_NONE in the child of a fork.
+ */
 KILN_API enum kiln_graph_state
 kiln_graph_state(const struct kiln_device *device);
 
@@ -151,10 +159,11 @@ KILN_API uint64_t kiln_graph_operations(const struct kiln_graph *graph);
  * kiln_graph_replay - runs the captured work again
  *
  * Does not wait for it. KILN_ERR_DEPENDENCY: an input has failed.
- * KILN_ERR_CAPTURE: the stream is captured, or an input is a result of another
- * graph that has not been replayed. KILN_ERR_POISONED, KILN_ERR_BUSY: the
- * stream's queue is full. KILN_ERR_NO_MEMORY, KILN_ERR_DEVICE_LOST,
- * KILN_ERR_INVALID, KILN_ERR_FORKED; in a fallback what the function returned.
+ * KILN_ERR_CAPTURE: the graph's stream or the calling thread's is captured, or
+ * an input is a result of another graph that has not been replayed.
+ * KILN_ERR_POISONED, KILN_ERR_BUSY: the stream's queue is full.
+ * KILN_ERR_NO_MEMORY, KILN_ERR_DEVICE_LOST, KILN_ERR_INVALID, KILN_ERR_FORKED;
+ * in a fallback what the function returned.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_graph_replay(struct kiln_graph *graph);
