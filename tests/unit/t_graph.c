@@ -2,9 +2,12 @@
 #include "api.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "drivers/driver.h"
+#include "file_rig.h"
 #include "lib/testing.h"
 #include "sanitized.h"
 
@@ -573,6 +576,234 @@ START_TEST(a_window_ends_with_its_thread)
 }
 END_TEST
 
+/* P08: memory of the graph that another stream still reads. */
+START_TEST(an_upload_waits_for_who_reads_the_memory)
+{
+	struct kiln_tensor *x, *y, *z = KILN_TENSOR_NONE;
+	struct kiln_stream *aside = NULL;
+	int gate = 0;
+
+	ON(_i);
+	OK(kiln_stream_create(&aside, dev));
+	OK(kiln_graph_prepare(dev));
+	x = FLOATS(dev, 1, 2, 3);
+	OK(kiln_stream_set_current(dev, aside));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_neg(&z, x));
+	OK(kiln_stream_set_current(dev, NULL));
+	kiln_tensor_release(x);
+	y = FLOATS(dev, 7, 8, 9);
+	kilni_gate_open(&gate);
+	WANT(z, -1, -2, -3);
+	WANT(y, 7, 8, 9);
+	kiln_graph_abandon(dev);
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+	kiln_stream_release(aside);
+	done();
+}
+END_TEST
+
+START_TEST(what_a_capture_reads_is_not_used_again)
+{
+	struct kiln_tensor *x, *y = KILN_TENSOR_NONE, *z = KILN_TENSOR_NONE;
+	struct kiln_graph *graph = NULL;
+
+	ON(_i);
+	OK(kiln_graph_prepare(dev));
+	x = FLOATS(dev, 3, 4, 5);
+	OK(kiln_graph_start_capture(dev));
+	OK(kiln_add_scalar(&y, x, kiln_float(1)));
+	kiln_tensor_release(x);
+	OK(kiln_mul_scalar(&z, y, kiln_float(10)));
+	OK(kiln_graph_stop_capture(&graph, dev));
+	for (int i = 0; i < 2; i++) {
+		OK(kiln_graph_replay(graph));
+		WANT(y, 4, 5, 6);
+		WANT(z, 40, 50, 60);
+	}
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+	kiln_graph_release(graph);
+	done();
+}
+END_TEST
+
+/* Its state is made anew in each call, and is what the next one reads. */
+static enum kiln_status square(struct kiln_device *device, void *user)
+{
+	struct kiln_tensor **h = user, *aside = KILN_TENSOR_NONE;
+	enum kiln_status status = kiln_matmul(h, *h, *h);
+
+	(void)device;
+	if (!status)
+		status = kiln_exp(&aside, *h);
+	kiln_tensor_release(aside);
+	return status;
+}
+
+START_TEST(a_state_of_the_warm_up_is_kept)
+{
+	struct kiln_graph *graph = NULL;
+	struct kiln_tensor *h;
+
+	ON(_i);
+	h = make(dev, KILN_F32, 2, SHAPE(2, 2), (const float[]){ 1, 1, 0, 1 });
+	OK(kiln_graph_create(&graph, dev, square, &h));
+	ck_assert_str_eq(kiln_graph_fallback(graph), "");
+	for (int i = 0; i < 3; i++) {
+		OK(kiln_graph_replay(graph));
+		/* The square of the warm-up's result. */
+		WANT(h, 1, 4, 0, 1);
+	}
+	kiln_graph_release(graph);
+	kiln_tensor_release(h);
+	done();
+}
+END_TEST
+
+START_TEST(what_no_op_writes_is_there)
+{
+	struct kiln_tensor *none = KILN_TENSOR_NONE, *sum = KILN_TENSOR_NONE;
+	struct kiln_tensor *bare = KILN_TENSOR_NONE;
+	struct kiln_graph *graph = NULL;
+	struct step step;
+	float data[3];
+
+	ON(_i);
+	begin(&step);
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	OK(kiln_zeros(&none, dev, KILN_F32, 1, SHAPE(0)));
+	OK(run_step(dev, &step));
+	OK(kiln_empty(&bare, dev, KILN_F32, 1, SHAPE(3)));
+	OK(kiln_graph_stop_capture(&graph, dev));
+	OK(kiln_tensor_read(none, NULL, 0));
+	OK(kiln_sum(&sum, none));
+	WANT(sum, 0);
+	OK(kiln_graph_replay(graph));
+	OK(kiln_tensor_read(bare, data, sizeof(data)));
+	kiln_tensor_release(none);
+	kiln_tensor_release(sum);
+	kiln_tensor_release(bare);
+	kiln_graph_release(graph);
+	end(&step);
+	done();
+}
+END_TEST
+
+static struct kiln_stream *lent;
+static pthread_barrier_t lends;
+
+static void *lend_stream(void *arg)
+{
+	(void)arg;
+	if (kiln_stream_current(&lent, dev))
+		abort();
+	pthread_barrier_wait(&lends);
+	pthread_barrier_wait(&lends);
+	return NULL;
+}
+
+START_TEST(a_preparation_outlives_the_thread_that_lent_the_stream)
+{
+	struct kiln_graph *graph;
+	struct step step;
+	pthread_t thread;
+
+	ON(_i);
+	begin(&step);
+	lent = NULL;
+	pthread_barrier_init(&lends, NULL, 2);
+	ck_assert_int_eq(pthread_create(&thread, NULL, lend_stream, NULL), 0);
+	pthread_barrier_wait(&lends);
+	OK(kiln_stream_set_current(dev, lent));
+	OK(kiln_graph_prepare(dev));
+	pthread_barrier_wait(&lends);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(kiln_graph_state(dev), KILN_GRAPH_PREPARED);
+	kiln_graph_abandon(dev);
+	graph = capture_step(&step);
+	OK(kiln_graph_replay(graph));
+	WANT(step.state, 6, 10, 14);
+	OK(kiln_stream_set_current(dev, NULL));
+	kiln_graph_release(graph);
+	kiln_stream_release(lent);
+	pthread_barrier_destroy(&lends);
+	end(&step);
+	done();
+}
+END_TEST
+
+START_TEST(a_child_of_fork_has_no_part_in_it)
+{
+	int result;
+	pid_t child;
+
+	ON(_i);
+	OK(kiln_graph_prepare(dev));
+	child = fork();
+	if (!child) {
+		int state = kiln_graph_state(dev);
+
+		kiln_graph_abandon(dev);
+		_exit(state != KILN_GRAPH_NONE ||
+		      kiln_device_pins(dev, &result, sizeof(result)));
+	}
+	ck_assert_int_eq(waitpid(child, &result, 0), child);
+	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(kiln_graph_state(dev), KILN_GRAPH_PREPARED);
+	kiln_graph_abandon(dev);
+	done();
+}
+END_TEST
+
+START_TEST(files_are_refused_in_a_capture)
+{
+	struct kiln_safetensors_content content = KILN_SAFETENSORS_CONTENT_INIT;
+	struct kiln_tensor *t = KILN_TENSOR_NONE, *x, *both[2];
+	struct kiln_safetensors *named = NULL;
+	struct kiln_file *old = NULL, *new = NULL;
+	const char *const name = "x";
+
+	ON(_i);
+	make_folder();
+	put_file(at("four"), (const float[]){ 5, 5, 5, 5 }, 16);
+	x = FLOATS(dev, 1, 2, 3, 4);
+	content.count = 1;
+	content.names = &name;
+	content.tensors = &x;
+	OK(kiln_safetensors_save(at("named"), 0, &content));
+	OK(kiln_safetensors_open(&named, at("named"), 0));
+	OK(kiln_file_open(&old, at("four"), 0));
+	OK(kiln_file_create(&new, at("new"), 0));
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	FAILS(kiln_file_read(&t, old, 0, dev, KILN_F32, 1, SHAPE(4)),
+	      KILN_ERR_CAPTURE, "kiln_file_read");
+	FAILS(kiln_file_write(new, 0, x), KILN_ERR_CAPTURE, "kiln_file_write");
+	FAILS(kiln_safetensors_load(&t, named, name, dev), KILN_ERR_CAPTURE,
+	      "kiln_safetensors_load");
+	both[0] = KILN_TENSOR_NONE;
+	FAILS(kiln_safetensors_load_all(both, named, dev, NULL, NULL),
+	      KILN_ERR_CAPTURE, "kiln_safetensors_load_all");
+	FAILS(kiln_safetensors_save(at("named"), 0, &content),
+	      KILN_ERR_CAPTURE, "kiln_safetensors_save");
+	ck_assert_ptr_null(t);
+	ck_assert_int_eq(kiln_graph_state(dev), KILN_GRAPH_CAPTURING);
+	kiln_graph_abandon(dev);
+	OK(kiln_file_read(&t, old, 0, dev, KILN_F32, 1, SHAPE(4)));
+	WANT(t, 5, 5, 5, 5);
+	kiln_tensor_release(t);
+	kiln_tensor_release(x);
+	kiln_safetensors_release(named);
+	kiln_file_release(old);
+	kiln_file_release(new);
+	remove_folder();
+	done();
+}
+END_TEST
+
 /* ---- choices ---- */
 
 START_TEST(other_choices_than_the_warm_ups_fail_at_stop)
@@ -751,6 +982,59 @@ END_TEST
 
 /* ---- random numbers ---- */
 
+/* Captures a draw; what it gives after the seed is the same each time. */
+static void draw_captured(struct kiln_graph *refused, float *data)
+{
+	struct kiln_distribution uniform = { KILN_RANDOM_UNIFORM, 0, 1 };
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_graph *graph = NULL;
+
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	if (refused)
+		FAILS(kiln_graph_replay(refused), KILN_ERR_CAPTURE,
+		      "kiln_graph_replay");
+	OK(kiln_random(&t, dev, KILN_F32, 1, SHAPE(7), uniform));
+	OK(kiln_graph_stop_capture(&graph, dev));
+	OK(kiln_device_seed(dev, 5));
+	OK(kiln_graph_replay(graph));
+	OK(kiln_tensor_read(t, data, 7 * sizeof(*data)));
+	kiln_graph_release(graph);
+	kiln_tensor_release(t);
+}
+
+START_TEST(a_refused_replay_draws_nothing)
+{
+	struct kiln_distribution uniform = { KILN_RANDOM_UNIFORM, 0, 1 };
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_stream *aside = NULL;
+	struct kiln_graph *graph = NULL;
+	float want[7], have[7];
+
+	ON(_i);
+	OK(kiln_stream_create(&aside, dev));
+	/* So that the pools hold memory. */
+	OK(kiln_zeros(&t, dev, KILN_F32, 1, SHAPE(1 << 16)));
+	kiln_tensor_clear(&t);
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	OK(kiln_random(&t, dev, KILN_F32, 1, SHAPE(7), uniform));
+	OK(kiln_graph_stop_capture(&graph, dev));
+	draw_captured(NULL, want);
+	draw_captured(graph, have);
+	ck_assert_mem_eq(have, want, sizeof(want));
+	/* In the capture of another stream too. */
+	OK(kiln_stream_set_current(dev, aside));
+	draw_captured(graph, have);
+	ck_assert_mem_eq(have, want, sizeof(want));
+	OK(kiln_stream_set_current(dev, NULL));
+	kiln_graph_release(graph);
+	kiln_tensor_release(t);
+	kiln_stream_release(aside);
+	done();
+}
+END_TEST
+
 #define DRAWS 5
 
 static enum kiln_status draw(struct kiln_tensor *into)
@@ -811,14 +1095,18 @@ END_TEST
 struct counted {
 	struct step step;
 	int calls, fail_at;
-	bool reads;
+	bool reads, noisy;
 };
 
 static enum kiln_status counted_step(struct kiln_device *device, void *user)
 {
+	struct kiln_tensor *none = KILN_TENSOR_NONE;
 	struct counted *counted = user;
 	float data[3];
 
+	if (counted->noisy)
+		FAILS(kiln_reshape(&none, counted->step.x, 1, SHAPE(77)),
+		      KILN_ERR_SHAPE, "kiln_reshape");
 	if (++counted->calls == counted->fail_at)
 		return KILN_ERR_CANCELLED;
 	if (counted->reads && kiln_tensor_read(counted->step.x, data,
@@ -854,6 +1142,53 @@ START_TEST(the_helper_captures)
 }
 END_TEST
 
+/* A fallback is no way into a capture. */
+static void fall_back_in_capture(struct kiln_graph *graph,
+				 const struct counted *counted)
+{
+	int calls = counted->calls;
+
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	FAILS(kiln_graph_replay(graph), KILN_ERR_CAPTURE, "kiln_graph_replay");
+	ck_assert_int_eq(counted->calls, calls);
+	kiln_graph_abandon(dev);
+}
+
+/* Fails on the device, and does not tell. */
+static enum kiln_status select_outside(struct kiln_device *device, void *user)
+{
+	struct kiln_tensor **t = user, *y = KILN_TENSOR_NONE;
+	enum kiln_status status = kiln_select(&y, t[0], 0, t[1]);
+
+	kiln_tensor_release(y);
+	(void)!kiln_device_sync(device);
+	return status;
+}
+
+START_TEST(the_helper_tells_a_poisoned_stream)
+{
+	struct kiln_graph *graph = NULL;
+	struct kiln_stream *own = NULL;
+	struct kiln_tensor *t[2];
+
+	ON(_i);
+	t[0] = FLOATS(dev, 1, 2, 3);
+	t[1] = INTS(dev, 9);
+	if (computes) {
+		FAILS(kiln_graph_create(&graph, dev, select_outside, t),
+		      KILN_ERR_POISONED, "kiln_select");
+		ck_assert_ptr_null(graph);
+		OK(kiln_stream_current(&own, dev));
+		OK(kiln_stream_reset(own));
+		kiln_stream_release(own);
+	}
+	kiln_tensor_release(t[0]);
+	kiln_tensor_release(t[1]);
+	done();
+}
+END_TEST
+
 START_TEST(the_helper_falls_back)
 {
 	struct kiln_graph *graph = NULL;
@@ -861,6 +1196,7 @@ START_TEST(the_helper_falls_back)
 	ON(_i);
 	for (int way = 0; way < 3; way++) {
 		struct counted counted = { .reads = way == 1,
+					   .noisy = way == 0,
 					   .fail_at = way == 2 ? 2 : 0 };
 
 		begin(&counted.step);
@@ -878,6 +1214,8 @@ START_TEST(the_helper_falls_back)
 		for (int i = 0; i < 10; i++)
 			OK(kiln_graph_replay(graph));
 		WANT(counted.step.state, 33, 55, 77);
+		if (way == 0)
+			fall_back_in_capture(graph, &counted);
 		end(&counted.step);
 	}
 	kiln_graph_release(graph);
@@ -909,7 +1247,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Small whole numbers stay so: every sum is exact. */
-static void fill(struct model *model)
+static void fill_model(struct model *model)
 {
 	for (int i = 0; i < VARS; i++) {
 		model->state[i] = KILN_TENSOR_NONE;
@@ -999,8 +1337,8 @@ START_TEST(random_programs_come_to_the_same)
 		struct model serial = model;
 		struct kiln_graph *graph = NULL;
 
-		fill(&model);
-		fill(&serial);
+		fill_model(&model);
+		fill_model(&serial);
 		OK(kiln_graph_create(&graph, dev, model_step, &model));
 		ck_assert_msg(kiln_graph_is_captured(graph), "seed %llu: %s",
 			      (unsigned long long)model.seed,
@@ -1066,6 +1404,45 @@ START_TEST(graphs_of_several_streams_are_ordered_by_their_tensors)
 	kiln_stream_release(aside);
 	end(&one);
 	end(&two);
+	done();
+}
+END_TEST
+
+#define WEIGHTS 30
+
+/* As many inputs with a past as one entry cannot name. */
+START_TEST(a_replay_is_one_dispatch)
+{
+	struct kiln_distribution uniform = { KILN_RANDOM_UNIFORM, 0, 1 };
+	struct kiln_tensor *w[WEIGHTS], *y = KILN_TENSOR_NONE;
+	struct kiln_graph *graph = NULL;
+	struct kiln_stream *own = NULL;
+	uint64_t before;
+
+	ON(_i);
+	OK(kiln_stream_current(&own, dev));
+	for (int i = 0; i < WEIGHTS; i++) {
+		w[i] = KILN_TENSOR_NONE;
+		OK(kiln_random(&w[i], dev, KILN_F32, 1, SHAPE(65536), uniform));
+	}
+	OK(kiln_graph_prepare(dev));
+	for (int run = 0; run < 2; run++) {
+		if (run)
+			OK(kiln_graph_start_capture(dev));
+		for (int i = 0; i < WEIGHTS; i++)
+			OK(kiln_neg(&y, w[i]));
+	}
+	OK(kiln_graph_stop_capture(&graph, dev));
+	OK(kiln_stream_sync(own));
+	before = kiln_stream_position(own);
+	OK(kiln_graph_replay(graph));
+	if (!strcmp(kiln_device_name(dev), "cpu"))
+		ck_assert_uint_le(kiln_stream_position(own), before + 1);
+	for (int i = 0; i < WEIGHTS; i++)
+		kiln_tensor_release(w[i]);
+	kiln_tensor_release(y);
+	kiln_graph_release(graph);
+	kiln_stream_release(own);
 	done();
 }
 END_TEST
@@ -1172,15 +1549,25 @@ int main(void)
 	TEST(a_captured_result_is_not_there_before_a_replay);
 	TEST(a_result_may_be_written_part_by_part);
 	TEST(a_window_ends_with_its_thread);
+	TEST(an_upload_waits_for_who_reads_the_memory);
+	TEST(what_a_capture_reads_is_not_used_again);
+	TEST(a_state_of_the_warm_up_is_kept);
+	TEST(what_no_op_writes_is_there);
+	TEST(a_preparation_outlives_the_thread_that_lent_the_stream);
+	TEST(a_child_of_fork_has_no_part_in_it);
+	TEST(files_are_refused_in_a_capture);
 	TEST(other_choices_than_the_warm_ups_fail_at_stop);
 	TEST(other_work_than_the_warm_ups_fails_at_stop);
 	EVERYWHERE(an_error_in_a_replay_names_the_op);
 	EVERYWHERE(a_failed_input_fails_the_replay);
 	EVERYWHERE(a_replay_draws_what_an_eager_run_would);
 	TEST(the_helper_captures);
+	TEST(a_refused_replay_draws_nothing);
 	TEST(the_helper_falls_back);
+	TEST(the_helper_tells_a_poisoned_stream);
 	EVERYWHERE(random_programs_come_to_the_same);
 	EVERYWHERE(graphs_of_several_streams_are_ordered_by_their_tensors);
+	TEST(a_replay_is_one_dispatch);
 	TEST(every_call_of_the_driver_may_fail);
 	suite_add_tcase(suite, test);
 	return run_suite(suite);
