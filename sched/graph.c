@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
+
 /*
  * Replays. A graph is one job: it waits for whoever uses what it touches, and
  * whoever comes after it waits for it. Where the driver has prepared it, it is
@@ -91,6 +93,18 @@ static enum kiln_status prepare(struct kilni_graph *graph)
 			  (unsigned long long)sched->ring_limit);
 }
 
+/* What stands for replays in a trace. */
+static uint16_t traced_op(void)
+{
+	static const char name[] = "graph_replay";
+	int op = kilni_is_traced() ? kilni_op_add(name) : -1;
+
+	if (op < 0)
+		return 0;
+	kilni_trace_op((unsigned)op, name);
+	return (uint16_t)op;
+}
+
 enum kiln_status kilni_graph_create(struct kilni_graph **out,
 				    struct kilni_stream *stream,
 				    struct kilni_entry **entry,
@@ -115,6 +129,7 @@ enum kiln_status kilni_graph_create(struct kilni_graph **out,
 	graph->use = use;
 	graph->uses = uses;
 	graph->random_blocks = random_blocks;
+	graph->op = traced_op();
 	kilni_track_init(&graph->self);
 	status = prepare(graph);
 	if (status != KILN_OK)
@@ -145,6 +160,11 @@ bool kilni_graph_prepared(const struct kilni_graph *graph)
 }
 
 /* ---- before a replay ---- */
+
+/* What is of one replay; serial: its number in a trace, 0 where it has none. */
+struct replay {
+	uint64_t seed, counter, serial;
+};
 
 void kilni_track_unrun(struct kilni_track *track)
 {
@@ -349,8 +369,8 @@ static enum kiln_status fail_inline(struct kilni_graph *graph, uint32_t op,
  * A small graph runs on the caller where nothing is pending and nothing has
  * ever failed. KILN_ERR_UNSUPPORTED: not run, queue it.
  */
-static enum kiln_status try_inline(struct kilni_graph *graph, uint64_t seed,
-				   uint64_t counter)
+static enum kiln_status try_inline(struct kilni_graph *graph,
+				   struct replay *replay)
 {
 	struct kilni_report report = { .position = UINT64_MAX };
 	struct kilni_stream *stream = graph->stream;
@@ -361,13 +381,16 @@ static enum kiln_status try_inline(struct kilni_graph *graph, uint64_t seed,
 	    __atomic_load_n(&stream->sched->suspect, __ATOMIC_ACQUIRE))
 		return KILN_ERR_UNSUPPORTED;
 	entry.kind = KILNI_ENTRY_GRAPH;
+	entry.op = graph->op;
 	entry.seq = 0;
+	entry.user = stream->work + 1;
 	entry.params.graph.graph = graph->prepared;
-	entry.params.graph.seed = seed;
-	entry.params.graph.counter = counter;
+	entry.params.graph.seed = replay->seed;
+	entry.params.graph.counter = replay->counter;
 	status = queue_ops(stream)->run_inline(stream->queue, &entry, &report);
 	if (status == KILN_ERR_UNSUPPORTED)
 		return status;
+	replay->serial = entry.user;
 	if (status == KILN_OK && report.position != UINT64_MAX)
 		return fail_inline(graph, entry.op, KILN_ERR_INDEX, &report);
 	if (status != KILN_OK)
@@ -381,15 +404,17 @@ static enum kiln_status try_inline(struct kilni_graph *graph, uint64_t seed,
 }
 
 static enum kiln_status append_prepared(struct kilni_graph *graph,
-					uint64_t seed, uint64_t counter)
+					struct replay *replay)
 {
 	struct kilni_entry *entry;
 	enum kiln_status status;
 
 	KILNI_TRY(reserve(graph->stream, graph->prepared, &entry));
 	KILNI_TRY(add_writers(graph, &entry));
-	entry->params.graph.seed = seed;
-	entry->params.graph.counter = counter;
+	entry->op = graph->op;
+	entry->user = replay->serial = graph->stream->work + 1;
+	entry->params.graph.seed = replay->seed;
+	entry->params.graph.counter = replay->counter;
 	status = note_all(graph, entry->seq, entry->seq);
 	if (status == KILN_OK)
 		kilni_ring_commit(graph->stream);
@@ -439,18 +464,21 @@ static void keep_writers(struct kilni_graph *graph)
 	}
 }
 
-static enum kiln_status append_each(struct kilni_graph *graph, uint64_t seed,
-				    uint64_t counter)
+static enum kiln_status append_each(struct kilni_graph *graph,
+				    struct replay *replay)
 {
 	struct kilni_stream *stream = graph->stream;
-	struct kilni_entry draw = { .params.graph = { .seed = seed,
-						      .counter = counter } };
+	struct kilni_entry draw = {
+		.params.graph = { .seed = replay->seed,
+				  .counter = replay->counter }
+	};
 	uint64_t first = stream->tail + 1;
 	enum kiln_status status;
 
 	KILNI_TRY(kilni_ring_provide(stream, graph->entries));
 	keep_writers(graph);
 	status = note_all(graph, first, first + graph->entries - 1);
+	replay->serial = stream->work + 1;
 	for (unsigned i = 0; i < graph->entries; i++) {
 		struct kilni_entry *entry;
 
@@ -470,8 +498,8 @@ static enum kiln_status append_each(struct kilni_graph *graph, uint64_t seed,
 
 /* ---- the replay ---- */
 
-static enum kiln_status submit_locked(struct kilni_graph *graph, uint64_t seed,
-				      uint64_t counter)
+static enum kiln_status submit_locked(struct kilni_graph *graph,
+				      struct replay *replay)
 {
 	enum kiln_status status;
 
@@ -479,21 +507,21 @@ static enum kiln_status submit_locked(struct kilni_graph *graph, uint64_t seed,
 	if (!graph->entries)
 		return KILN_OK;
 	if (!graph->prepared)
-		return append_each(graph, seed, counter);
-	status = try_inline(graph, seed, counter);
+		return append_each(graph, replay);
+	status = try_inline(graph, replay);
 	if (status != KILN_ERR_UNSUPPORTED)
 		return status;
-	return append_prepared(graph, seed, counter);
+	return append_prepared(graph, replay);
 }
 
-enum kiln_status kilni_graph_submit(struct kilni_graph *graph, uint64_t seed,
-				    uint64_t counter)
+static enum kiln_status submit(struct kilni_graph *graph,
+			       struct replay *replay)
 {
 	struct kilni_stream *stream = graph->stream;
 	enum kiln_status status;
 
 	pthread_mutex_lock(&stream->append);
-	status = submit_locked(graph, seed, counter);
+	status = submit_locked(graph, replay);
 	pthread_mutex_unlock(&stream->append);
 	/*
 	 * Also what has failed: somebody may wait for a use that was noted. A
@@ -502,4 +530,26 @@ enum kiln_status kilni_graph_submit(struct kilni_graph *graph, uint64_t seed,
 	if (kilni_ring_hand_on(stream) == KILN_ERR_DEVICE_LOST)
 		return kilni_sched_alive(stream->sched);
 	return status;
+}
+
+static enum kiln_status submit_traced(struct kilni_graph *graph,
+				      struct replay *replay)
+{
+	struct kilni_trace_record record = { .op = graph->op,
+					     .begin_ns = kilni_now_ns() };
+
+	record.status = submit(graph, replay);
+	record.of.serial = replay->serial;
+	kilni_stream_trace(graph->stream, &record);
+	return (enum kiln_status)record.status;
+}
+
+enum kiln_status kilni_graph_submit(struct kilni_graph *graph, uint64_t seed,
+				    uint64_t counter)
+{
+	struct replay replay = { .seed = seed, .counter = counter };
+
+	if (kilni_is_traced() && graph->op)
+		return submit_traced(graph, &replay);
+	return submit(graph, &replay);
 }

@@ -5,6 +5,8 @@
 #include "sched/graph.h"
 #include "sched/internal.h"
 
+struct kilni_trace_record;
+
 /* Between the recorder and the graph that comes of it. */
 
 /* A track that a graph uses, taken as a whole. */
@@ -31,6 +33,7 @@ struct kilni_graph {
 	struct kilni_graph_use *use;
 	unsigned entries, uses;
 	uint64_t random_blocks;
+	uint16_t op;           /* of replays in a trace, or 0 */
 	void *prepared;        /* the driver's; NULL: entry by entry */
 	struct kilni_track self; /* queued replays */
 	void *arena;           /* where the entries lie */
@@ -61,6 +64,9 @@ void kilni_track_unrun(struct kilni_track *track);
 enum kiln_status kilni_track_use(struct kilni_track *track,
 				 struct kilni_stream *stream, uint64_t seq,
 				 uint32_t access);
+/* Writes a SUBMIT that ends now; not of what was only captured: serial 0. */
+void kilni_stream_trace(struct kilni_stream *stream,
+			struct kilni_trace_record *record);
 /* What the calling thread has written is there: nobody to wait for. */
 void kilni_track_written(struct kilni_track *track, uint32_t op);
 

@@ -444,19 +444,27 @@ static void sample_memory(struct kilni_sched *sched, uint64_t now)
 		kilni_pools_trace(sched->pools);
 }
 
+void kilni_stream_trace(struct kilni_stream *stream,
+			struct kilni_trace_record *record)
+{
+	if (!record->of.serial && record->status == KILN_OK)
+		return;
+	record->stream = stream->queue->number;
+	record->end_ns = kilni_now_ns();
+	kilni_trace_write(KILNI_TRACE_SUBMIT, record);
+	sample_memory(stream->sched, record->end_ns);
+}
+
 static enum kiln_status submit_traced(struct kilni_stream *stream,
 				      struct kilni_job *job)
 {
-	struct kilni_trace_record record = { .op = job->entry.op };
+	struct kilni_trace_record record = { .op = job->entry.op,
+					     .begin_ns = kilni_now_ns() };
 
 	job->entry.user = 0;
-	record.stream = stream->queue->number;
-	record.begin_ns = kilni_now_ns();
 	record.status = submit(stream, job);
-	record.end_ns = kilni_now_ns();
 	record.of.serial = job->entry.user;
-	kilni_trace_write(KILNI_TRACE_SUBMIT, &record);
-	sample_memory(stream->sched, record.end_ns);
+	kilni_stream_trace(stream, &record);
 	return (enum kiln_status)record.status;
 }
 

@@ -25,15 +25,22 @@ static enum kiln_status run_graph(struct kilni_cpu_queue *queue,
 {
 	struct kilni_entry *bad = entry;
 	enum kiln_status status;
+	uint64_t begin_ns;
 	kilni_fpenv saved;
 
 	if (kilni_cpu_graph_cost(entry->params.graph.graph) >
 	    most_cost(queue->gang))
 		return KILN_ERR_UNSUPPORTED;
+	begin_ns = kilni_trace_begin();
 	saved = kilni_fp_enter();
 	status = kilni_cpu_graph_run(entry, queue->gang->kernels, NULL, report,
 				     &bad);
 	kilni_fp_leave(saved);
+	if (KILNI_UNLIKELY(begin_ns))
+		kilni_trace_launch(&queue->base, entry,
+				   KILNI_TRACE_DEVICE_CLOCK |
+				   KILNI_TRACE_INLINE, begin_ns,
+				   kilni_now_ns());
 	entry->op = bad->op;
 	return status == KILN_ERR_INDEX ? KILN_OK : status;
 }

@@ -254,6 +254,7 @@ static void run_graph(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 {
 	struct kilni_queue_client *client = &queue->client;
 	struct kilni_report report;
+	uint64_t begin_ns = kilni_trace_begin();
 	struct kilni_entry *bad = entry;
 	enum kiln_status status;
 
@@ -261,6 +262,10 @@ static void run_graph(struct kilni_cpu_queue *queue, struct kilni_entry *entry,
 		return;
 	status = kilni_cpu_graph_run(entry, worker->gang->kernels, worker,
 				     &report, &bad);
+	if (KILNI_UNLIKELY(begin_ns) && entry->params.graph.graph)
+		kilni_trace_launch(&queue->base, entry,
+				   KILNI_TRACE_DEVICE_CLOCK, begin_ns,
+				   kilni_now_ns());
 	if (status == KILN_OK)
 		return;
 	bad->seq = entry->seq;

@@ -95,6 +95,8 @@ static void run_graph(struct null_queue *queue, const struct kilni_entry *run)
 				     status, NULL);
 		return;
 	}
+	if (graph)
+		trace_kernel(&queue->base, run, 0);
 }
 
 static bool is_refused(struct null_queue *queue,

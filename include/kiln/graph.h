@@ -51,6 +51,11 @@ KILN_BEGIN_DECLS
  * that the graph writes has failed, and the error names the op, as does that of
  * an eager run.
  *
+ * Traces. A replay is one submission of "graph_replay" in a trace, and one
+ * launch where the device runs the graph as a whole, as a CPU does; elsewhere
+ * its ops have launches, the first of them with the number of the submission.
+ * What is captured is not in it.
+ *
  * One thread at a time may use the stream while a graph is being made. A graph
  * may be replayed from any thread; it runs on the stream of its capture, in
  * turn with what else is queued there, and is ordered with other streams by the

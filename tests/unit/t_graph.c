@@ -1447,6 +1447,57 @@ START_TEST(a_replay_is_one_dispatch)
 }
 END_TEST
 
+/* ---- traces ---- */
+
+/* Events of that kind and name that this process has traced. */
+static int traced(enum kiln_trace_kind kind, const char *name)
+{
+	struct kiln_trace_event event = { .struct_size = sizeof(event) };
+	struct kiln_trace *trace = NULL;
+	bool more = true;
+	char file[32];
+	int count = 0;
+
+	snprintf(file, sizeof(file), "trace.%ld.0", (long)getpid());
+	OK(kiln_trace_open(&trace, at(file)));
+	for (;;) {
+		OK(kiln_trace_next(trace, &event, &more));
+		if (!more)
+			break;
+		count += event.kind == kind && !strcmp(event.name, name);
+	}
+	kiln_trace_release(trace);
+	return count;
+}
+
+START_TEST(a_replay_is_traced_and_a_capture_is_not)
+{
+	struct kiln_graph *graph;
+	struct step step;
+
+	make_folder();
+	setenv("KILN_TRACE", at("trace"), 1);
+	if (!open_nth(_i)) {
+		remove_folder();
+		return;
+	}
+	begin(&step);
+	graph = capture_step(&step);
+	for (int i = 0; i < 3; i++)
+		OK(kiln_graph_replay(graph));
+	WANT(step.state, 12, 20, 28);
+	kiln_graph_release(graph);
+	end(&step);
+	/* That of the warm-up. */
+	ck_assert_int_eq(traced(KILN_TRACE_SUBMIT, "copy"), 1);
+	ck_assert_int_eq(traced(KILN_TRACE_SUBMIT, "graph_replay"), 3);
+	if (!strcmp(kiln_device_name(dev), "cpu") || !computes)
+		ck_assert_int_eq(traced(KILN_TRACE_LAUNCH, "graph_replay"), 3);
+	done();
+	remove_folder();
+}
+END_TEST
+
 /* ---- faults ---- */
 
 static enum kiln_status faulty_program(struct step *step, float *data)
@@ -1568,6 +1619,7 @@ int main(void)
 	EVERYWHERE(random_programs_come_to_the_same);
 	EVERYWHERE(graphs_of_several_streams_are_ordered_by_their_tensors);
 	TEST(a_replay_is_one_dispatch);
+	TEST(a_replay_is_traced_and_a_capture_is_not);
 	TEST(every_call_of_the_driver_may_fail);
 	suite_add_tcase(suite, test);
 	return run_suite(suite);
