@@ -235,12 +235,11 @@ struct kilni_queue_client {
 	X(enum kiln_status, KILNI_UNSUPPORTED("wait"), wait,                   \
 	  (struct kilni_queue * queue, uint64_t seq))            \
 	/*                                                                     \
-	 * Runs one entry, a kernel, CLOCK or GRAPH, now, on the calling       \
-	 * thread; the queue is empty and the caller sees to it that it stays  \
-	 * so. The entry lies anywhere and has no sequence number. The driver  \
-	 * sets report, whose position tells of an index out of range, and op  \
-	 * to that of a graph's entry that failed. KILN_ERR_UNSUPPORTED: queue \
-	 * it instead; nothing has been touched.                               \
+	 * Runs one entry, a kernel or a CLOCK, now, on the calling thread; the\
+	 * queue is empty and the caller sees to it that it stays so. The entry\
+	 * lies anywhere and has no sequence number. The driver sets report,   \
+	 * whose position tells of an index out of range. KILN_ERR_UNSUPPORTED:\
+	 * queue it instead; nothing has been touched.                         \
 	 */                                                                    \
 	X(enum kiln_status, KILN_ERR_UNSUPPORTED, run_inline,                  \
 	  (struct kilni_queue * queue, struct kilni_entry *entry,              \

@@ -348,61 +348,6 @@ static enum kiln_status add_writers(struct kilni_graph *graph,
 	return KILN_OK;
 }
 
-/* A failure found on the calling thread gets a place in the stream's order. */
-static enum kiln_status fail_inline(struct kilni_graph *graph, uint32_t op,
-				    enum kiln_status status,
-				    const struct kilni_report *report)
-{
-	struct kilni_stream *stream = graph->stream;
-	struct kilni_entry *entry;
-	enum kiln_status noted;
-
-	KILNI_TRY(reserve(stream, NULL, &entry));
-	entry->op = (uint16_t)op;
-	noted = note_all(graph, entry->seq, entry->seq);
-	kilni_failure_of_entry(stream, entry, status, report);
-	kilni_ring_commit(stream);
-	return noted;
-}
-
-/*
- * A small graph runs on the caller where nothing is pending and nothing has
- * ever failed. KILN_ERR_UNSUPPORTED: not run, queue it.
- */
-static enum kiln_status try_inline(struct kilni_graph *graph,
-				   struct replay *replay)
-{
-	struct kilni_report report = { .position = UINT64_MAX };
-	struct kilni_stream *stream = graph->stream;
-	struct kilni_entry entry;
-	enum kiln_status status;
-
-	if (stream_completed(stream) != stream->tail ||
-	    __atomic_load_n(&stream->sched->suspect, __ATOMIC_ACQUIRE))
-		return KILN_ERR_UNSUPPORTED;
-	entry.kind = KILNI_ENTRY_GRAPH;
-	entry.op = graph->op;
-	entry.seq = 0;
-	entry.user = stream->work + 1;
-	entry.params.graph.graph = graph->prepared;
-	entry.params.graph.seed = replay->seed;
-	entry.params.graph.counter = replay->counter;
-	status = queue_ops(stream)->run_inline(stream->queue, &entry, &report);
-	if (status == KILN_ERR_UNSUPPORTED)
-		return status;
-	replay->serial = entry.user;
-	if (status == KILN_OK && report.position != UINT64_MAX)
-		return fail_inline(graph, entry.op, KILN_ERR_INDEX, &report);
-	if (status != KILN_OK)
-		return fail_inline(graph, entry.op, status, NULL);
-	stream->work++;
-	for (unsigned i = 0; i < graph->uses; i++)
-		if (graph->use[i].written)
-			kilni_track_written(graph->use[i].track,
-					    graph->use[i].op);
-	return KILN_OK;
-}
-
 static enum kiln_status append_prepared(struct kilni_graph *graph,
 					struct replay *replay)
 {
@@ -501,17 +446,11 @@ static enum kiln_status append_each(struct kilni_graph *graph,
 static enum kiln_status submit_locked(struct kilni_graph *graph,
 				      struct replay *replay)
 {
-	enum kiln_status status;
-
 	KILNI_TRY(check(graph));
 	if (!graph->entries)
 		return KILN_OK;
-	if (!graph->prepared)
-		return append_each(graph, replay);
-	status = try_inline(graph, replay);
-	if (status != KILN_ERR_UNSUPPORTED)
-		return status;
-	return append_prepared(graph, replay);
+	return graph->prepared ? append_prepared(graph, replay)
+			       : append_each(graph, replay);
 }
 
 static enum kiln_status submit(struct kilni_graph *graph,

@@ -67,7 +67,5 @@ enum kiln_status kilni_track_use(struct kilni_track *track,
 /* Writes a SUBMIT that ends now; not of what was only captured: serial 0. */
 void kilni_stream_trace(struct kilni_stream *stream,
 			struct kilni_trace_record *record);
-/* What the calling thread has written is there: nobody to wait for. */
-void kilni_track_written(struct kilni_track *track, uint32_t op);
 
 #endif

@@ -286,25 +286,25 @@ static enum kiln_status note_uses(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
-void kilni_track_written(struct kilni_track *track, uint32_t op)
-{
-	__atomic_store_n(&track->op, op, __ATOMIC_RELAXED);
-	if (!is_busy(track))
-		return;
-	kilni_spin_lock(&track->lock);
-	track->writer = (struct kilni_use){ NULL, 0 };
-	track->unrun = false;
-	forget_done(track);
-	if (!track->count)
-		__atomic_store_n(&track->busy, 0, __ATOMIC_RELEASE);
-	kilni_spin_unlock(&track->lock);
-}
-
+/* What the calling thread has written is there: nobody to wait for. */
 static void note_written(struct kilni_job *job)
 {
-	for (unsigned i = 0; i < job->entry.operands; i++)
-		if (job->entry.operand[i].access & KILNI_WRITE)
-			kilni_track_written(job->track[i], job->entry.op);
+	for (unsigned i = 0; i < job->entry.operands; i++) {
+		struct kilni_track *track = job->track[i];
+
+		if (!(job->entry.operand[i].access & KILNI_WRITE))
+			continue;
+		__atomic_store_n(&track->op, job->entry.op, __ATOMIC_RELAXED);
+		if (!is_busy(track))
+			continue;
+		kilni_spin_lock(&track->lock);
+		track->writer = (struct kilni_use){ NULL, 0 };
+		track->unrun = false;
+		forget_done(track);
+		if (!track->count)
+			__atomic_store_n(&track->busy, 0, __ATOMIC_RELEASE);
+		kilni_spin_unlock(&track->lock);
+	}
 }
 
 /* A failure found on the calling thread gets a place in the stream's order. */

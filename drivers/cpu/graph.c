@@ -13,9 +13,6 @@
  * merged and how large a team they get, is decided once here.
  */
 
-/* Rough nanoseconds of a step beside its work. */
-#define STEP_COST 30
-
 struct step {
 	struct kilni_merge *merge; /* NULL: the one entry by itself */
 	const struct short_ew *ew; /* where that is all it takes to run it */
@@ -38,7 +35,6 @@ _Static_assert(offsetof(struct kilni_ew_params, shape) % 8 == 0,
 struct kilni_cpu_graph {
 	struct kilni_entry *const *entry;
 	unsigned entries, steps, shorts;
-	uint64_t cost;
 	struct short_ew *ew;
 	struct step step[];
 };
@@ -96,7 +92,6 @@ static bool add_steps(struct kilni_cpu_graph *graph)
 			step->draws |= graph->entry[i + k]->op ==
 				       KILNI_OP_RANDOM;
 		shorten(graph, step);
-		graph->cost += step->cost + STEP_COST;
 		i += step->count;
 	}
 	return true;
@@ -133,11 +128,6 @@ enum kiln_status kilni_cpu_graph_create(struct kilni_hw *hw,
 	}
 	return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
 			  "cpu: no memory for a graph of %u operations", count);
-}
-
-uint64_t kilni_cpu_graph_cost(const struct kilni_cpu_graph *graph)
-{
-	return graph->cost;
 }
 
 /* ---- running ---- */
@@ -193,7 +183,7 @@ enum kiln_status kilni_cpu_graph_run(const struct kilni_entry *run,
 				     struct kilni_entry **bad)
 {
 	const struct kilni_cpu_graph *graph = run->params.graph.graph;
-	struct kilni_team *team = &kilni_team_alone;
+	struct kilni_team *team;
 
 	*report = (struct kilni_report){ .position = UINT64_MAX };
 	for (unsigned i = 0; graph && i < graph->steps; i++) {
@@ -204,9 +194,7 @@ enum kiln_status kilni_cpu_graph_run(const struct kilni_entry *run,
 			run_short(step->ew, kernels);
 			continue;
 		}
-		if (worker)
-			team = kilni_choose_team(worker, step->cost,
-						 graph->steps - i);
+		team = kilni_choose_team(worker, step->cost, graph->steps - i);
 		KILNI_TRY(run_step(graph, step, run, kernels, team, report));
 	}
 	return KILN_OK;

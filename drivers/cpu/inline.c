@@ -18,33 +18,6 @@ static uint64_t most_cost(struct kilni_gang *gang)
 	return awake ? COST_INLINE : COST_INLINE_ASLEEP;
 }
 
-/* An index out of range is told by the report alone, as of an entry. */
-static enum kiln_status run_graph(struct kilni_cpu_queue *queue,
-				  struct kilni_entry *entry,
-				  struct kilni_report *report)
-{
-	struct kilni_entry *bad = entry;
-	enum kiln_status status;
-	uint64_t begin_ns;
-	kilni_fpenv saved;
-
-	if (kilni_cpu_graph_cost(entry->params.graph.graph) >
-	    most_cost(queue->gang))
-		return KILN_ERR_UNSUPPORTED;
-	begin_ns = kilni_trace_begin();
-	saved = kilni_fp_enter();
-	status = kilni_cpu_graph_run(entry, queue->gang->kernels, NULL, report,
-				     &bad);
-	kilni_fp_leave(saved);
-	if (KILNI_UNLIKELY(begin_ns))
-		kilni_trace_launch(&queue->base, entry,
-				   KILNI_TRACE_DEVICE_CLOCK |
-				   KILNI_TRACE_INLINE, begin_ns,
-				   kilni_now_ns());
-	entry->op = bad->op;
-	return status == KILN_ERR_INDEX ? KILN_OK : status;
-}
-
 enum kiln_status kilni_run_inline(struct kilni_queue *base,
 				  struct kilni_entry *entry,
 				  struct kilni_report *report)
@@ -57,8 +30,6 @@ enum kiln_status kilni_run_inline(struct kilni_queue *base,
 		kilni_stamp_now(entry->params.clock.stamp);
 		return KILN_OK;
 	}
-	if (entry->kind == KILNI_ENTRY_GRAPH)
-		return run_graph(queue, entry, report);
 	if (entry->kind != KILNI_ENTRY_KERNEL ||
 	    kilni_run_cost(entry) > most_cost(queue->gang))
 		return KILN_ERR_UNSUPPORTED;
