@@ -17,6 +17,8 @@ struct program {
 
 #define SPIRV_MAGIC 0x07230203u
 #define HEAD_WORDS 5
+/* The most ids of a module, by the limits of SPIR-V. */
+#define IDS_MOST 4194303
 #define OP_ENTRY_POINT 15
 #define OP_FUNCTION 54
 #define OP_FUNCTION_END 56
@@ -96,6 +98,10 @@ static enum kiln_status check(const struct words *words, const char *entry)
 {
 	if (words->at[0] != SPIRV_MAGIC)
 		return refuse("no module: another magic number");
+	if (!words->at[3] || words->at[3] > IDS_MOST)
+		return refuse("the bound of its ids is out of range");
+	if (words->at[4])
+		return refuse("of a schema that is unknown");
 	return walk(words, entry);
 }
 

@@ -725,6 +725,16 @@ START_TEST(modules_refused)
 	FAILS(load_spirv(vulkan, code, module->bytes, NULL, 0),
 	      KILN_ERR_INVALID, "magic");
 	code[0]--;
+	for (int i = 0; i < 2; i++) {
+		code[3] = i ? 4194304 : 0;
+		FAILS(load_spirv(vulkan, code, module->bytes, NULL, 0),
+		      KILN_ERR_INVALID, "bound");
+	}
+	code[3] = module->words[3];
+	code[4] = 1;
+	FAILS(load_spirv(vulkan, code, module->bytes, NULL, 0),
+	      KILN_ERR_INVALID, "schema");
+	code[4] = 0;
 	code[5] &= 0xffff;
 	FAILS(load_spirv(vulkan, code, module->bytes, NULL, 0),
 	      KILN_ERR_INVALID, "cut short");
