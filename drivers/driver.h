@@ -215,6 +215,8 @@ struct kilni_queue_client {
 	X(enum kiln_status, KILNI_UNSUPPORTED("a stream of another"), wrap,    \
 	  (struct kilni_hw * hw, const struct kilni_queue_client *client,      \
 	   struct kilni_chunk *first, void *native, struct kilni_queue **out)) \
+	/* One name for a queue of which the vendor's library has several. */  \
+	X(void *, native, canonical, (void *native))                           \
 	/*                                                                     \
 	 * The queue is empty: everything submitted has completed, and no      \
 	 * thread waits for it any more.                                       \

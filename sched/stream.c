@@ -171,10 +171,12 @@ static struct kilni_stream *find_native(struct kilni_sched *sched,
 enum kiln_status kilni_stream_wrap(struct kilni_sched *sched, void *native,
 				   struct kilni_stream **out)
 {
-	struct wish wish = { .wrapped = true, .native = native };
+	struct wish wish = { .wrapped = true };
 	enum kiln_status status = KILN_OK;
 	struct kilni_stream *stream;
 
+	native = sched->hw->driver->queue->canonical(native);
+	wish.native = native;
 	KILNI_TRY(kilni_sched_alive(sched));
 	pthread_mutex_lock(&sched->slots);
 	stream = find_native(sched, native);

@@ -284,6 +284,7 @@ static enum kiln_status queue_wrap(struct kilni_hw *hw,
 
 const struct kilni_queue_ops kilni_cpu_queue_ops = {
 	.wrap = queue_wrap,
+	.canonical = kilni_queue_stub_canonical,
 	.create = queue_create,
 	.destroy = queue_destroy,
 	.submit = queue_submit,

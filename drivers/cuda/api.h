@@ -53,6 +53,10 @@ enum {
 	CU_ACCESS_READ_WRITE = 3
 };
 
+/* Streams that are no pointers. */
+#define CU_STREAM_LEGACY ((void *)1)     /* NULL */
+#define CU_STREAM_PER_THREAD ((void *)2) /* NULL of the calling thread */
+
 /* Of a page of virtual memory. */
 struct cu_location {
 	int type;              /* 1: a device */

@@ -839,11 +839,21 @@ static enum kiln_status queue_create(struct kilni_hw *hw,
 }
 
 /* NULL is a stream too: the one that all others of its context wait for. */
+static void *queue_canonical(void *native)
+{
+	return native == CU_STREAM_LEGACY ? NULL : native;
+}
+
+/* That of each thread is another one for whichever thread drains. */
 static enum kiln_status queue_wrap(struct kilni_hw *hw,
 				   const struct kilni_queue_client *client,
 				   struct kilni_chunk *first, void *native,
 				   struct kilni_queue **out)
 {
+	if (native == CU_STREAM_PER_THREAD)
+		return kilni_fail(KILN_ERR_INVALID, 0,
+				  "cuda: the default stream of each thread is "
+				  "not one stream");
 	return new_queue(hw, client, first, native, true, out);
 }
 
@@ -907,6 +917,7 @@ static enum kiln_status queue_submit(struct kilni_queue *base, uint64_t upto)
 const struct kilni_queue_ops kilni_cuda_queue_ops = {
 	.create = queue_create,
 	.wrap = queue_wrap,
+	.canonical = queue_canonical,
 	.destroy = queue_destroy,
 	.submit = queue_submit,
 	.completed = queue_completed,

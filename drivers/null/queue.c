@@ -359,6 +359,7 @@ static void graph_destroy(struct kilni_hw *hw, void *graph)
 
 const struct kilni_queue_ops kilni_null_queue_ops = {
 	.wrap = kilni_queue_stub_wrap,
+	.canonical = kilni_queue_stub_canonical,
 	.create = queue_create,
 	.destroy = queue_destroy,
 	.submit = queue_submit,

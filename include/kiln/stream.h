@@ -70,14 +70,17 @@ kiln_stream_priority(const struct kiln_stream *stream);
  * his own work to come behind kiln's he calls kiln_stream_flush first, and
  * kiln_stream_sync where kiln's work waits for something on the host: an
  * upload, the deleter of foreign memory, a stream that was not flushed. What
- * he does to memory on it is not known to kiln, which orders only its own.
+ * he does to memory on it is not known to kiln, which orders only its own: a
+ * read of a tensor, and kiln_stream_sync, wait for kiln's work alone. Where
+ * kiln has none queued on the stream that needs his, he waits for it himself.
  *
  * A device remembers what was wrapped: each counts as a stream for ever, and
- * wrapped again it is the same one. KILN_ERR_INVALID (also: it is wrapped
- * now), KILN_ERR_UNSUPPORTED: on the CPU and the null device, which have none,
+ * wrapped again it is the same one. CUDA: CU_STREAM_LEGACY is the same as NULL,
+ * and CU_STREAM_PER_THREAD none, since any thread may put kiln's work there.
+ * KILN_ERR_INVALID (also: it is wrapped now), KILN_ERR_UNSUPPORTED: on the CPU and the null device, which have none,
  * and on Vulkan, where a VkQueue of another VkDevice cannot use kiln's memory.
- * KILN_ERR_FORKED, KILN_ERR_NO_MEMORY, KILN_ERR_LIMIT, KILN_ERR_DRIVER,
- * KILN_ERR_DEVICE_LOST.
+ * KILN_ERR_FORKED, KILN_ERR_NO_MEMORY, KILN_ERR_OUT_OF_MEMORY, KILN_ERR_LIMIT,
+ * KILN_ERR_DRIVER, KILN_ERR_DEVICE_LOST.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_stream_wrap(struct kiln_stream **out, struct kiln_device *device,
