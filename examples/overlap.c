@@ -160,11 +160,16 @@ int main(int argc, char **argv)
 	struct job job = { .blocks = argc > 2 ? atoi(argv[2]) : 16 };
 	char path[] = "/tmp/overlap-XXXXXX";
 	enum kiln_status status;
-	int fd = mkstemp(path);
+	int fd;
 
-	if (fd < 0 || job.blocks < 1) {
+	if (job.blocks < 1) {
 		fprintf(stderr, "usage: overlap [DEVICE [BLOCKS]]\n");
 		return 2;
+	}
+	fd = mkstemp(path);
+	if (fd < 0) {
+		perror("overlap: /tmp");
+		return 1;
 	}
 	close(fd);
 	status = kiln_device_open(&job.device, argc > 1 ? argv[1] : NULL);
