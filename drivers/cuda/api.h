@@ -43,6 +43,11 @@ enum cu_pointer_attribute {
 	CU_POINTER_RANGE_BYTES = 12
 };
 
+/* Attributes of a function. */
+enum cu_function_attribute {
+	CU_FUNCTION_THREADS_MOST = 0 /* of a block, by what it needs */
+};
+
 enum {
 	CU_STREAM_NON_BLOCKING = 1,
 	CU_EVENT_BLOCKING_SYNC = 1,
@@ -111,6 +116,8 @@ struct cu_page_access {
 	X(module_unload, "cuModuleUnload", false, (cu_module module))          \
 	X(module_function, "cuModuleGetFunction", false,                       \
 	  (cu_function * function, cu_module module, const char *name))        \
+	X(function_attribute, "cuFuncGetAttribute", true,                      \
+	  (int *value, int attribute, cu_function function))                   \
 	X(alloc, "cuMemAlloc_v2", false, (cu_address * address, size_t bytes)) \
 	X(free, "cuMemFree_v2", false, (cu_address address))                   \
 	X(pointer_attribute, "cuPointerGetAttribute", true,                    \

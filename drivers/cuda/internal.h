@@ -108,6 +108,13 @@ uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
 
+/* ---- image.c ---- */
+
+/* Whether the source's kind is one of these, and whole. image ends with 0. */
+enum kiln_status
+kilni_cuda_image_check(const struct kilni_program_source *source,
+		       const char *image);
+
 /* ---- program.c: kernels of the program's own ---- */
 
 enum kiln_status

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cuda/internal.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,57 +21,6 @@ struct program {
 #define INVALID_PTX 218
 #define NOT_FOUND 500
 
-static enum kiln_status refuse(const char *what)
-{
-	return kilni_fail(KILN_ERR_INVALID, 0, "cuda: %s", what);
-}
-
-/* ---- looking at an image ---- */
-
-/* The library reads a text up to its end and an ELF file as far as it says. */
-static enum kiln_status check_text(const char *text)
-{
-	const char *end = text + strlen(text);
-
-	while (end > text && strchr(" \t\r\n", end[-1]))
-		end--;
-	if (!strstr(text, ".version") || !strstr(text, ".target"))
-		return refuse("PTX: no .version or no .target");
-	if (end == text || end[-1] != '}')
-		return refuse("PTX: it is cut short");
-	return KILN_OK;
-}
-
-static enum kiln_status check_elf(const char *image, size_t bytes)
-{
-	Elf64_Ehdr head;
-
-	if (bytes < sizeof(head))
-		return refuse("cubin: shorter than its head");
-	memcpy(&head, image, sizeof(head));
-	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    head.e_ident[EI_CLASS] != ELFCLASS64)
-		return refuse("cubin: no ELF file of 64 bits");
-	if (head.e_shoff > bytes ||
-	    (uint64_t)head.e_shnum * head.e_shentsize > bytes - head.e_shoff)
-		return refuse("cubin: it is cut short");
-	return KILN_OK;
-}
-
-static enum kiln_status check(const struct kilni_program_source *source,
-			      const char *image)
-{
-	switch (source->code) {
-	case KILN_KERNEL_PTX:
-		return check_text(image);
-	case KILN_KERNEL_CUBIN:
-		return check_elf(image, source->data_bytes);
-	default:
-		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-				  "cuda: a kernel is PTX or a cubin here");
-	}
-}
-
 /* ---- loading ---- */
 
 /* An image that the library finds no good is the caller's error. */
@@ -84,6 +32,26 @@ static enum kiln_status told(struct kilni_cuda_hw *hw, int result,
 		return kilni_fail(KILN_ERR_INVALID, result, "cuda: %s: %s (%d)",
 				  what, kilni_cuda_name(result), result);
 	return kilni_cuda_check(hw, result, what);
+}
+
+/* A kernel may take less than the device: by its registers, or as it says. */
+static enum kiln_status check_group(struct kilni_cuda_hw *hw,
+				    const struct program *program,
+				    const char *what)
+{
+	int most = GROUP_MOST;
+
+	if (kilni_cuda.function_attribute)
+		KILNI_TRY(told(hw,
+			       kilni_cuda.function_attribute(
+				       &most, CU_FUNCTION_THREADS_MOST,
+				       program->function),
+			       what));
+	if ((int)program->base.group <= most)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_LIMIT, 0,
+			  "cuda: %s: a group of %u threads; it takes %d", what,
+			  program->base.group, most);
 }
 
 static enum kiln_status load_module(struct kilni_cuda_hw *hw,
@@ -99,6 +67,8 @@ static enum kiln_status load_module(struct kilni_cuda_hw *hw,
 	status = told(hw, kilni_cuda.module_function(&program->function,
 						     program->module, entry),
 		      what);
+	if (status == KILN_OK)
+		status = check_group(hw, program, what);
 	if (status != KILN_OK)
 		(void)kilni_cuda.module_unload(program->module);
 	return status;
@@ -139,7 +109,7 @@ static enum kiln_status build(struct kilni_cuda_hw *hw,
 	char *image;
 
 	KILNI_TRY(take_image(source, &image));
-	status = check(source, image);
+	status = kilni_cuda_image_check(source, image);
 	if (status == KILN_OK)
 		status = load(hw, program, image, source->entry);
 	free(image);
@@ -162,13 +132,13 @@ kilni_cuda_program_load(struct kilni_hw *hw,
 	if (!program)
 		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
 				  "cuda: no memory for a kernel");
+	program->base.group = source->group;
+	program->base.groups_most = INT32_MAX;
 	status = build(kilni_cuda_hw(hw), source, program);
 	if (status != KILN_OK) {
 		free(program);
 		return status;
 	}
-	program->base.group = source->group;
-	program->base.groups_most = INT32_MAX;
 	*out = &program->base;
 	return KILN_OK;
 }
@@ -177,7 +147,9 @@ void kilni_cuda_program_unload(struct kilni_hw *base,
 			       struct kilni_program *program)
 {
 	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_error_record record;
 
+	kilni_error_save(&record);
 	/* A context that is broken takes no call any more. */
 	if (kilni_cuda_alive(hw) == KILN_OK &&
 	    kilni_cuda_enter(hw) == KILN_OK) {
@@ -185,6 +157,7 @@ void kilni_cuda_program_unload(struct kilni_hw *base,
 			((struct program *)program)->module);
 		kilni_cuda_leave();
 	}
+	kilni_error_restore(&record);
 	free(program);
 }
 

@@ -25,11 +25,13 @@ KILN_BEGIN_DECLS
  * names; kiln fills them in. The first 8 bytes are the address of a report, or
  * 0; kiln fills that too.
  *
- *   C       the function gets a pointer to the block and a range of elements
- *   CUDA    the entry takes the block as its one parameter, by value
- *   Vulkan  the first 8 bytes of the push constants are the block's address
- *           (buffer device address, scalar layout); no descriptor sets. The
- *           specialization constant 4 is the size of a workgroup in x.
+ * In C the function gets a pointer to the block and a range of elements.
+ *
+ * On CUDA the entry takes the block as its one parameter, by value.
+ *
+ * On Vulkan the first 8 bytes of the push constants are the block's address
+ * (buffer device address, scalar layout); there are no descriptor sets. The
+ * specialization constant 4 is the size of a workgroup in x.
  *
  * On a GPU there are about as many threads as elements, in one dimension; a
  * kernel strides: i = its number; i < elements; i += number of all threads.
@@ -101,19 +103,20 @@ struct kiln_kernel_info {
  * @info: the code and how it is called; nothing of it but a C function has to
  *        stay
  *
- * A name is 1 to 47 letters, digits and '_'; a process may use 256 different
- * ones. SPIR-V is checked as far as its structure goes (words, instructions,
+ * A name is 1 to 47 letters, digits and '_'; a process may load kernels of 256
+ * different ones. SPIR-V is checked as far as its structure goes (words, instructions,
  * the entry point), PTX by the driver that compiles it; what either does is up
  * to the one who wrote it.
  *
- * KILN_ERR_INVALID: NULL, a struct_size or ABI that is unknown, a name, flags,
- * a group or a size of the block out of range, code that is cut short or
- * malformed, an entry that is not in it; the message says which.
+ * KILN_ERR_INVALID: NULL, a struct_size or ABI that is unknown, a name, flags
+ * or a size of the block out of range, code that is cut short or malformed, an
+ * entry that is not in it; the message says which.
  * KILN_ERR_UNSUPPORTED: the device takes another kind of code.
- * KILN_ERR_LIMIT: too many names, a group that the device does not take.
+ * KILN_ERR_LIMIT: too many names, a group that the device does not take or, on
+ * CUDA, the kernel.
  * KILN_ERR_DRIVER, KILN_ERR_DRIVER_TOO_OLD, KILN_ERR_DEVICE_LOST,
- * KILN_ERR_NO_MEMORY, KILN_ERR_FORKED. Compiles where the device has to, so
- * it may take long.
+ * KILN_ERR_NO_MEMORY, KILN_ERR_OUT_OF_MEMORY, KILN_ERR_FORKED. Compiles where
+ * the device has to, so it may take long.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_kernel_load(struct kiln_kernel **out, struct kiln_device *device,

@@ -12,6 +12,7 @@
  *   pci=HEX       bus number of the first, the others follow (3b)
  *   function=N    function of each at its address (0)
  *   capability=N  10 * major + minor (90)
+ *   threads=N     most threads of a block that a kernel takes (1024)
  *   writes=0      streams cannot write words
  *   vmm=0         no virtual memory
  *   uuid=same     all devices have one UUID
@@ -787,6 +788,16 @@ CALL(cuModuleGetFunction, void **function, void *module, const char *name)
 	    ((const char *)module)[strlen(name)] != '(')
 		return 500;
 	*function = module;
+	return 0;
+}
+
+CALL(cuFuncGetAttribute, int *value, int attribute, void *function)
+{
+	(void)function;
+	ENTER_CONTEXT();
+	if (attribute != 0)
+		return 1;
+	*value = (int)number("threads", "1024", 10);
 	return 0;
 }
 

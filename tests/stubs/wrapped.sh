@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A stream and memory of the program's own, lent to kiln, on a library for CUDA
-# without a GPU: its streams at work at once, then by threads of their own.
+# A stream, memory and kernels of the program's own, lent to kiln, on a library
+# for CUDA without a GPU: its streams at work at once, then by threads of their
+# own.
 set -eu
 builddir=${builddir:-.}
 LD_LIBRARY_PATH=$builddir/tests/stubs/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -14,3 +15,7 @@ for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
 	echo "settings: $settings"
 	KILN_STUB_CUDA=$settings timeout 60 "$builddir/tests/stubs/wrapped"
 done
+KILN_STUB_CUDA='' timeout 60 "$builddir/tests/stubs/loads" cuda 1024
+KILN_STUB_CUDA=threads=96 timeout 60 "$builddir/tests/stubs/loads" cuda 96
+KILN_STUB_CUDA=fail=cuModuleLoadData:2:719 timeout 60 \
+	"$builddir/tests/stubs/loads" cuda
