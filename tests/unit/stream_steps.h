@@ -784,6 +784,8 @@ static void act_cleanup(struct step *s)
 	GOOD(s, kiln_memory_cleanup(world.device));
 }
 
+#include "stream_graph.h"
+
 static const struct step_kind {
 	const char *name;
 	unsigned weight;

@@ -39,7 +39,7 @@
 	X(pick, 4) X(gather, 4) X(convert, 3) X(release, 3) X(read, 8)         \
 	X(enter, 8) X(replace, 2) X(record, 4) X(wait_for, 4) X(wait, 2)       \
 	X(complete, 4) X(gate, 3) X(flush, 3) X(sync, 2) X(end_thread, 2)      \
-	X(cleanup, 1)
+	X(cleanup, 1) X(replay, 4)
 
 enum kind {
 #define KIND(name, weight) STEP_##name,
