@@ -108,15 +108,42 @@ END_TEST
 
 static bool busy_ends;         /* atomic */
 
-static void *busy(void *unused)
+static char last_name[24];
+
+static void *busy_with_names(void *unused)
+{
+	while (!__atomic_load_n(&busy_ends, __ATOMIC_RELAXED))
+		kilni_op_add(last_name);
+	return unused;
+}
+
+static void *busy_with_gates(void *unused)
 {
 	int gate;
 
-	while (!__atomic_load_n(&busy_ends, __ATOMIC_RELAXED)) {
-		kilni_op_add("busy");
+	while (!__atomic_load_n(&busy_ends, __ATOMIC_RELAXED))
 		kilni_gate_open(&gate);
-	}
 	return unused;
+}
+
+static void gate_opened(struct kilni_gate_watch *watch)
+{
+	(void)watch;
+}
+
+/* Many of each, so that the locks are held for long. */
+static void add_names_and_watches(const int *closed)
+{
+	static struct kilni_gate_watch watches[2000];
+
+	for (int i = 0; i < 200; i++) {
+		snprintf(last_name, sizeof(last_name), "busy_%d", i);
+		kilni_op_add(last_name);
+	}
+	for (size_t i = 0; i < sizeof(watches) / sizeof(watches[0]); i++) {
+		watches[i].opened = gate_opened;
+		ck_assert(kilni_gate_hold(&watches[i], closed));
+	}
 }
 
 static void no_kernel(const void *params, uint64_t begin, uint64_t end)
@@ -153,24 +180,31 @@ static int check_locks(void)
 
 static void child_with_a_limit(void)
 {
-	alarm(5);
+	/* Check has a handler of its own. */
+	signal(SIGALRM, SIG_DFL);
+	alarm(20);
 	_exit(check_locks());
 }
 
 START_TEST(fork_finds_no_lock_held)
 {
+	void *(*const body[])(void *) = { busy_with_names, busy_with_gates };
 	pthread_t threads[2];
+	int closed = 0;
 
+	add_names_and_watches(&closed);
 	inherited = open_device("null");
 	__atomic_store_n(&busy_ends, false, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, busy, NULL),
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, body[i],
+						NULL),
 				 0);
-	for (int i = 0; i < 30; i++)
+	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(in_child(child_with_a_limit), 0);
 	__atomic_store_n(&busy_ends, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+	kilni_gate_open(&closed);
 	kiln_device_release(inherited);
 }
 END_TEST
