@@ -59,7 +59,9 @@ KILN_BEGIN_DECLS
  * One thread at a time may use the stream while a graph is being made. A graph
  * may be replayed from any thread; it runs on the stream of its capture, in
  * turn with what else is queued there, and is ordered with other streams by the
- * tensors that it uses. Handles are reference-counted and thread-safe.
+ * tensors that it uses: of calls from several threads that share a tensor, one
+ * of which writes it, that holds where one call has returned before the other
+ * is made. Handles are reference-counted and thread-safe.
  */
 struct kiln_graph;
 
