@@ -350,6 +350,7 @@ struct kilni_driver {
 	 * KILN_PLAN asks it to: names, NULL at the end; NULL for none.
 	 */
 	const char *const *targets;
+	const char *no_wrap;      /* why it has no wrap; NULL: it has */
 	const struct kilni_driver_ops *driver;
 	const struct kilni_device_ops *device;
 	const struct kilni_memory_ops *memory;

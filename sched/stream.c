@@ -171,11 +171,15 @@ static struct kilni_stream *find_native(struct kilni_sched *sched,
 enum kiln_status kilni_stream_wrap(struct kilni_sched *sched, void *native,
 				   struct kilni_stream **out)
 {
+	const struct kilni_driver *driver = sched->hw->driver;
 	struct wish wish = { .wrapped = true };
 	enum kiln_status status = KILN_OK;
 	struct kilni_stream *stream;
 
-	native = sched->hw->driver->queue->canonical(native);
+	if (driver->no_wrap)
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0, "%s: %s",
+				  driver->name, driver->no_wrap);
+	native = driver->queue->canonical(native);
 	wish.native = native;
 	KILNI_TRY(kilni_sched_alive(sched));
 	pthread_mutex_lock(&sched->slots);

@@ -296,6 +296,8 @@ const struct kilni_driver kilni_cpu_driver = {
 	.size = sizeof(struct kilni_driver),
 	.name = "cpu",
 	.type = KILN_DEVICE_CPU,
+	.no_wrap = "queues are kiln's own here; there is none of another to "
+		   "wrap",
 	.driver = &driver_ops,
 	.device = &device_ops,
 	.memory = &kilni_cpu_memory_ops,

@@ -267,23 +267,8 @@ static enum kiln_status queue_wait(struct kilni_queue *base, uint64_t seq)
 	}
 }
 
-static enum kiln_status queue_wrap(struct kilni_hw *hw,
-				   const struct kilni_queue_client *client,
-				   struct kilni_chunk *first, void *native,
-				   struct kilni_queue **out)
-{
-	(void)hw;
-	(void)client;
-	(void)first;
-	(void)native;
-	(void)out;
-	return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-			  "cpu: queues are kiln's own here; there is none of "
-			  "another to wrap");
-}
-
 const struct kilni_queue_ops kilni_cpu_queue_ops = {
-	.wrap = queue_wrap,
+	.wrap = kilni_queue_stub_wrap,
 	.canonical = kilni_queue_stub_canonical,
 	.create = queue_create,
 	.destroy = queue_destroy,

@@ -367,6 +367,7 @@ const struct kilni_driver kilni_null_driver = {
 	.size = sizeof(struct kilni_driver),
 	.name = "null",
 	.type = KILN_DEVICE_NULL,
+	.no_wrap = "there is no library here whose queues could be wrapped",
 	.targets = kilni_null_targets,
 	.driver = &driver_ops,
 	.device = &device_ops,

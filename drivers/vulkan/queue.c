@@ -413,23 +413,8 @@ static enum kiln_status queue_wait(struct kilni_queue *base, uint64_t seq)
 	return KILN_OK;
 }
 
-static enum kiln_status queue_wrap(struct kilni_hw *hw,
-				   const struct kilni_queue_client *client,
-				   struct kilni_chunk *first, void *native,
-				   struct kilni_queue **out)
-{
-	(void)hw;
-	(void)client;
-	(void)first;
-	(void)native;
-	(void)out;
-	return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-			  "vulkan: a VkQueue works with its own VkDevice's "
-			  "memory alone, and kiln has a VkDevice of its own");
-}
-
 const struct kilni_queue_ops kilni_vk_queue_ops = {
-	.wrap = queue_wrap,
+	.wrap = kilni_queue_stub_wrap,
 	.canonical = kilni_queue_stub_canonical,
 	.create = queue_create,
 	.destroy = queue_destroy,

@@ -138,6 +138,8 @@ const struct kilni_driver kilni_vulkan_driver = {
 	.size = sizeof(struct kilni_driver),
 	.name = "vulkan",
 	.type = KILN_DEVICE_VULKAN,
+	.no_wrap = "a VkQueue works with its own VkDevice's memory alone, and "
+		   "kiln has a VkDevice of its own",
 	.driver = &driver_ops,
 	.device = &device_ops,
 	.memory = &kilni_vk_memory_ops,
