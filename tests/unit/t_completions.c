@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "flows.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -37,32 +37,6 @@ static void teardown(void)
 	kiln_device_release(dev);
 }
 
-static struct kiln_tensor *filled(double value)
-{
-	struct kiln_tensor *t = KILN_TENSOR_NONE;
-
-	OK(kiln_full(&t, dev, KILN_F32, 1, SHAPE(BIG), kiln_float(value)));
-	return t;
-}
-
-/* The next completion, or one whose op is NULL. */
-static struct kiln_completion take_one(void)
-{
-	struct kiln_completion c = KILN_COMPLETION_INIT;
-	size_t count = 1;
-
-	OK(kiln_completions_take(ring, &c, &count));
-	if (!count)
-		c.op = NULL;
-	return c;
-}
-
-static struct kiln_completion wait_one(void)
-{
-	OK(kiln_completions_wait(ring, 60 * SECOND));
-	return take_one();
-}
-
 START_TEST(what_is_done_is_posted_at_once)
 {
 	struct kiln_tensor *x = FLOATS(dev, 1, 2), *y = KILN_TENSOR_NONE;
@@ -71,11 +45,11 @@ START_TEST(what_is_done_is_posted_at_once)
 	OK(kiln_exp(&y, x));
 	OK(kiln_device_sync(dev));
 	OK(kiln_tensor_complete(y, ring, 7));
-	c = take_one();
+	c = take_one(ring);
 	ck_assert_uint_eq(c.user, 7);
 	ck_assert_int_eq(c.status, KILN_OK);
 	ck_assert_str_eq(c.op, "exp");
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
 }
@@ -83,7 +57,7 @@ END_TEST
 
 START_TEST(what_is_pending_is_posted_later)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_completion c;
 	int gate = 0;
 
@@ -91,14 +65,14 @@ START_TEST(what_is_pending_is_posted_later)
 	OK(kiln_neg(&y, x));
 	OK(kiln_tensor_complete(y, ring, 1));
 	OK(kiln_stream_complete(own, ring, 2));
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	FAILS(kiln_completions_wait(ring, SECOND / 100), KILN_ERR_TIMEOUT,
 	      "kiln_completions_wait");
 	kilni_gate_open(&gate);
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_uint_eq(c.user, 1);
 	ck_assert_str_eq(c.op, "neg");
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_uint_eq(c.user, 2);
 	ck_assert_str_eq(c.op, "");
 	ck_assert_int_eq(c.status, KILN_OK);
@@ -114,7 +88,7 @@ END_TEST
 /* P10: of 20 ops the 7th fails. */
 START_TEST(p10_the_blame_is_where_the_failure_was)
 {
-	struct kiln_tensor *x = filled(1), *t[20] = { NULL };
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *t[20] = { NULL };
 	struct kiln_completion c;
 	int gate = 0;
 
@@ -132,7 +106,7 @@ START_TEST(p10_the_blame_is_where_the_failure_was)
 	OK(kilni_fault_set("launch", 7, KILN_ERR_DRIVER));
 	kilni_gate_open(&gate);
 	for (int i = 0; i < 20; i++) {
-		c = wait_one();
+		c = wait_one(ring);
 		ck_assert_uint_eq(c.user, (uint64_t)i + 1);
 		ck_assert_str_eq(c.op, i == 6 ? "exp" : "add");
 		ck_assert_int_eq(c.status, i < 6    ? KILN_OK
@@ -142,12 +116,12 @@ START_TEST(p10_the_blame_is_where_the_failure_was)
 	FAILS(kiln_stream_sync(own), KILN_ERR_DRIVER, "kiln_exp");
 	OK(kiln_stream_sync(own));
 	OK(kiln_stream_complete(own, ring, 99));
-	ck_assert_int_eq(wait_one().status, KILN_ERR_POISONED);
+	ck_assert_int_eq(wait_one(ring).status, KILN_ERR_POISONED);
 	OK(kiln_stream_reset(own));
 	OK(kiln_stream_complete(own, ring, 100));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	OK(kiln_tensor_complete(t[19], ring, 101));
-	ck_assert_int_eq(take_one().status, KILN_ERR_DEPENDENCY);
+	ck_assert_int_eq(take_one(ring).status, KILN_ERR_DEPENDENCY);
 	for (int i = 0; i < 20; i++)
 		kiln_tensor_release(t[i]);
 	kiln_tensor_release(x);
@@ -196,7 +170,7 @@ struct producer {
 static void *produce(void *arg)
 {
 	const struct producer *producer = arg;
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 
 	for (uint64_t i = 0; i < (uint64_t)TAGS; i++) {
 		enum kiln_status status;
@@ -231,7 +205,7 @@ START_TEST(p14_no_completion_is_lost)
 						produce, &producer[i]), 0);
 	}
 	for (int n = 0; n < THREADS * TAGS; n++) {
-		c = wait_one();
+		c = wait_one(ring);
 		ck_assert_ptr_nonnull(c.op);
 		ck_assert_str_eq(c.op, "add");
 		ck_assert_uint_lt(c.user >> 32, THREADS);
@@ -239,7 +213,7 @@ START_TEST(p14_no_completion_is_lost)
 	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(producer[i].thread, NULL);
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 }
 END_TEST
 
@@ -264,7 +238,7 @@ START_TEST(the_descriptor_follows_the_ring)
 	ck_assert_int_eq(fd, again);
 	OK(kiln_stream_sync(own));
 	ck_assert(is_readable(fd));
-	ck_assert_uint_eq(take_one().user, 1);
+	ck_assert_uint_eq(take_one(ring).user, 1);
 	ck_assert(!is_readable(fd));
 	OK(kilni_test_gate(dev, &gate));
 	for (uint64_t i = 2; i < 5; i++)
@@ -276,7 +250,7 @@ START_TEST(the_descriptor_follows_the_ring)
 	OK(kiln_stream_sync(own));
 	for (uint64_t i = 2; i < 5; i++) {
 		ck_assert(is_readable(fd));
-		ck_assert_uint_eq(take_one().user, i);
+		ck_assert_uint_eq(take_one(ring).user, i);
 	}
 	ck_assert(!is_readable(fd));
 	close(loop);
@@ -319,9 +293,9 @@ START_TEST(a_lost_device_posts_all)
 	/* Its own push is the submission that finds the device gone. */
 	OK(kiln_stream_complete(own, ring, 2));
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(wait_one().status, KILN_ERR_DEVICE_LOST);
+		ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DEVICE_LOST);
 	FAILS(kiln_stream_complete(own, ring, 3), KILN_ERR_DEVICE_LOST, "");
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	kilni_gate_open(&gate);
 }
 END_TEST
@@ -333,7 +307,7 @@ START_TEST(a_null_device_posts_too)
 
 	OK(kiln_zeros(&t, null, KILN_F32, 1, SHAPE(BIG)));
 	OK(kiln_tensor_complete(t, ring, 5));
-	ck_assert_uint_eq(wait_one().user, 5);
+	ck_assert_uint_eq(wait_one(ring).user, 5);
 	kiln_tensor_release(t);
 	kiln_device_release(null);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "flows.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -30,26 +30,6 @@ static void open_with(const char *options)
 	kiln_device_release(dev);
 	dev = NULL;
 	OK(kiln_device_open_with(&dev, tested_selector(), options));
-}
-
-static struct kiln_tensor *filled(double value)
-{
-	struct kiln_tensor *t = KILN_TENSOR_NONE;
-
-	OK(kiln_full(&t, dev, KILN_F32, 1, SHAPE(BIG), kiln_float(value)));
-	return t;
-}
-
-static void expect_all(struct kiln_tensor *t, float value)
-{
-	float *data = malloc(BIG * sizeof(float));
-	int wrong = 0;
-
-	OK(kiln_tensor_read(t, data, BIG * sizeof(float)));
-	for (int i = 0; i < BIG; i++)
-		wrong += data[i] != value;
-	ck_assert_int_eq(wrong, 0);
-	free(data);
 }
 
 START_TEST(what_is_wrong_is_quoted)
@@ -88,7 +68,7 @@ END_TEST
 /* Most entries that fit, told by the message of the refusal. */
 static const char *fill_ring(void)
 {
-	struct kiln_tensor *x = filled(1);
+	struct kiln_tensor *x = full_of(dev, BIG, 1);
 	enum kiln_status status = KILN_OK;
 	static char message[256];
 	int gate = 0;
@@ -158,7 +138,7 @@ END_TEST
 
 static uint64_t count_submissions(void)
 {
-	struct kiln_tensor *x = filled(1);
+	struct kiln_tensor *x = full_of(dev, BIG, 1);
 	uint64_t passes;
 
 	OK(kiln_device_sync(dev));
@@ -192,7 +172,7 @@ START_TEST(a_thread_drains)
 	open_with("drain=thread");
 	OK(kiln_stream_current(&own, dev));
 	OK(kiln_stream_create(&other, dev));
-	x = filled(1);
+	x = full_of(dev, BIG, 1);
 	for (int i = 0; i < 100; i++) {
 		OK(kiln_stream_set_current(dev, i & 1 ? other : NULL));
 		OK(kiln_add_scalar(&y, x, kiln_float(i)));
@@ -213,7 +193,7 @@ END_TEST
 
 static void *work(void *arg)
 {
-	struct kiln_tensor *x = filled(0);
+	struct kiln_tensor *x = full_of(dev, BIG, 0);
 
 	for (int i = 0; i < 200; i++)
 		OK(kiln_add_scalar(&x, x, kiln_float(1)));
@@ -240,7 +220,7 @@ START_TEST(a_thread_that_is_refused)
 	struct kiln_tensor *x;
 
 	open_with("drain=thread");
-	x = filled(1);
+	x = full_of(dev, BIG, 1);
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("submit", 1, KILN_ERR_DRIVER));
 	(void)!kiln_add_scalar(&x, x, kiln_float(1));

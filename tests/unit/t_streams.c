@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "flows.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -33,27 +33,6 @@ static void teardown(void)
 	kiln_device_release(dev);
 }
 
-static struct kiln_tensor *filled(double value)
-{
-	struct kiln_tensor *t = KILN_TENSOR_NONE;
-
-	OK(kiln_full(&t, dev, KILN_F32, 1, SHAPE(BIG), kiln_float(value)));
-	return t;
-}
-
-static void expect_all(struct kiln_tensor *t, float value)
-{
-	float *data = malloc(BIG * sizeof(float));
-
-	int wrong = 0;
-
-	OK(kiln_tensor_read(t, data, BIG * sizeof(float)));
-	for (int i = 0; i < BIG; i++)
-		wrong += data[i] != value;
-	ck_assert_int_eq(wrong, 0);
-	free(data);
-}
-
 /* A stream of the test's own that is the current one. */
 static struct kiln_stream *enter_stream(void)
 {
@@ -72,7 +51,7 @@ static void leave_stream(struct kiln_stream *stream)
 
 START_TEST(calls_do_not_wait)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	int gate = 0;
 
 	OK(kilni_test_gate(dev, &gate));
@@ -88,7 +67,7 @@ END_TEST
 
 START_TEST(streams_are_ordered_by_their_tensors)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_stream *stream;
 	int gate = 0;
 
@@ -107,8 +86,8 @@ END_TEST
 
 START_TEST(write_in_place_waits_for_readers)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
-	struct kiln_tensor *z = filled(0);
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *z = full_of(dev, BIG, 0);
 	struct kiln_stream *stream;
 	int gate = 0;
 
@@ -143,7 +122,8 @@ static void *release_tensor(void *tensor)
 START_TEST(freed_memory_waits_for_its_readers)
 {
 	for (int i = 0; i < (IS_SLOW ? 20 : 200); i++) {
-		struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+		struct kiln_tensor *x = full_of(dev, BIG, 1);
+		struct kiln_tensor *y = KILN_TENSOR_NONE;
 		struct kiln_tensor *z;
 		struct kiln_stream *stream = enter_stream();
 		pthread_t thread;
@@ -155,7 +135,7 @@ START_TEST(freed_memory_waits_for_its_readers)
 		OK(kiln_stream_set_current(dev, NULL));
 		ck_assert(!pthread_create(&thread, NULL, release_tensor, x));
 		ck_assert(!pthread_join(thread, NULL));
-		z = filled(2);
+		z = full_of(dev, BIG, 2);
 		OK(kiln_device_flush(dev));
 		kilni_gate_open(&gate);
 		expect_all(y, 1);
@@ -170,8 +150,8 @@ END_TEST
 /* Memory that is given out while its stream still reads it. */
 START_TEST(new_memory_is_ordered_for_other_streams)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
-	struct kiln_tensor *z = KILN_TENSOR_NONE, *two = filled(2);
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *z = KILN_TENSOR_NONE, *two = full_of(dev, BIG, 2);
 	struct kiln_stream *stream;
 	int gate = 0;
 
@@ -236,7 +216,8 @@ END_TEST
 /* Twenty ops queued, the seventh fails: its dependents fail, others do not. */
 START_TEST(dependents_of_a_failed_op_fail)
 {
-	struct kiln_tensor *chain = filled(0), *others[20] = { NULL };
+	struct kiln_tensor *chain = full_of(dev, BIG, 0);
+	struct kiln_tensor *others[20] = { NULL };
 	struct kiln_tensor *index = INTS(dev, BIG);
 	struct kiln_stream *stream = NULL;
 	float *data = malloc(BIG * sizeof(float)), one;
@@ -249,7 +230,7 @@ START_TEST(dependents_of_a_failed_op_fail)
 			OK(kiln_select(&chain, chain, 0, index));
 		else
 			OK(kiln_add_scalar(&chain, chain, kiln_float(1)));
-		others[i] = filled(i);
+		others[i] = full_of(dev, BIG, i);
 	}
 	kilni_gate_open(&gate);
 	FAILS(kiln_stream_sync(stream), KILN_ERR_INDEX, "kiln_select");
@@ -269,7 +250,7 @@ END_TEST
 
 START_TEST(poison_stays_on_its_stream)
 {
-	struct kiln_tensor *x = filled(3), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 3), *y = KILN_TENSOR_NONE;
 	struct kiln_tensor *index = INTS(dev, -1), *bad = KILN_TENSOR_NONE;
 	struct kiln_stream *stream = enter_stream();
 
@@ -293,7 +274,7 @@ END_TEST
 START_TEST(failure_of_a_part_is_of_the_whole)
 {
 	const struct kiln_slice half = { 0, BIG / 2, 1 };
-	struct kiln_tensor *x = filled(1), *index = INTS(dev, BIG);
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *index = INTS(dev, BIG);
 	struct kiln_tensor *bad = KILN_TENSOR_NONE, *parts[2];
 	struct kiln_tensor *joined = KILN_TENSOR_NONE;
 	struct kiln_tensor *part = KILN_TENSOR_NONE;
@@ -405,7 +386,7 @@ END_TEST
 
 START_TEST(failed_launch_names_its_op)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("launch", 1, KILN_ERR_DRIVER));
@@ -418,7 +399,7 @@ END_TEST
 
 START_TEST(refused_submission_fails_what_was_queued)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("submit", 1, KILN_ERR_DRIVER));
@@ -435,7 +416,7 @@ END_TEST
 
 START_TEST(lost_device_fails_fast)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_device *null = open_device("null");
 	struct kiln_tensor *other = KILN_TENSOR_NONE;
 
@@ -456,7 +437,7 @@ END_TEST
 
 START_TEST(full_ring_is_busy)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	enum kiln_status status = KILN_OK;
 	int gate = 0, queued = 0;
 
@@ -529,7 +510,7 @@ END_TEST
 
 static void *count_up(void *arg)
 {
-	struct kiln_tensor *one = FLOATS(dev, 1), *sum = filled(0);
+	struct kiln_tensor *one = FLOATS(dev, 1), *sum = full_of(dev, BIG, 0);
 
 	for (int i = 0; i < ADDS; i++)
 		OK(kiln_add(&sum, sum, one));
@@ -558,7 +539,7 @@ END_TEST
 
 START_TEST(upload_behind_queued_work)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	float *data = malloc(BIG * sizeof(float));
 	int gate = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "flows.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -44,51 +44,6 @@ static void teardown(void)
 	free(data);
 }
 
-static struct kiln_tensor *filled(double value)
-{
-	struct kiln_tensor *t = KILN_TENSOR_NONE;
-
-	OK(kiln_full(&t, dev, KILN_F32, 1, SHAPE(BIG), kiln_float(value)));
-	return t;
-}
-
-static struct kiln_completion take_one(void)
-{
-	struct kiln_completion c = KILN_COMPLETION_INIT;
-	size_t count = 1;
-
-	OK(kiln_completions_take(ring, &c, &count));
-	if (!count)
-		c.op = NULL;
-	return c;
-}
-
-static struct kiln_completion wait_one(void)
-{
-	OK(kiln_completions_wait(ring, 60 * SECOND));
-	return take_one();
-}
-
-/* Every element is value. */
-static void expect_data(const float *have, float value)
-{
-	int i = 0;
-
-	while (i < BIG && have[i] == value)
-		i++;
-	ck_assert_msg(i == BIG, "element %d is %g in place of %g", i,
-		      (double)have[i], (double)value);
-}
-
-static void expect_all(struct kiln_tensor *t, float value)
-{
-	float *have = malloc(BIG * sizeof(float));
-
-	OK(kiln_tensor_read(t, have, BIG * sizeof(float)));
-	expect_data(have, value);
-	free(have);
-}
-
 static void read_big(struct kiln_tensor *t, float *to, uint64_t user)
 {
 	OK(kiln_tensor_read_async(t, to, BIG * sizeof(float), ring, user));
@@ -103,7 +58,7 @@ START_TEST(what_is_there_is_read)
 	OK(kiln_neg(&y, x));
 	OK(kiln_device_sync(dev));
 	OK(kiln_tensor_read_async(y, have, sizeof(have), ring, 7));
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_uint_eq(c.user, 7);
 	ck_assert_int_eq(c.status, KILN_OK);
 	ck_assert_str_eq(c.op, "neg");
@@ -116,7 +71,7 @@ END_TEST
 /* Behind a gate: the call returns, nothing is posted, then all is. */
 START_TEST(a_read_waits_for_its_tensor_not_the_caller)
 {
-	struct kiln_tensor *x = filled(3), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 3), *y = KILN_TENSOR_NONE;
 	struct kiln_completion c;
 	int gate = 0;
 
@@ -126,10 +81,10 @@ START_TEST(a_read_waits_for_its_tensor_not_the_caller)
 	FAILS(kiln_completions_wait(ring, SECOND / 100), KILN_ERR_TIMEOUT, "");
 	ck_assert(data[0] == 0);
 	kilni_gate_open(&gate);
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_int_eq(c.status, KILN_OK);
 	ck_assert_str_eq(c.op, "add");
-	expect_data(data, 6);
+	expect_values(data, BIG, 6);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
 }
@@ -138,7 +93,7 @@ END_TEST
 /* A stream that is held or has failed is no matter where nothing is owed. */
 START_TEST(a_read_waits_for_no_other_work)
 {
-	struct kiln_tensor *x = filled(3), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 3), *y = KILN_TENSOR_NONE;
 	int gate = 0;
 
 	OK(kiln_device_sync(dev));
@@ -146,12 +101,12 @@ START_TEST(a_read_waits_for_no_other_work)
 	OK(kiln_add(&y, x, x));
 	read_big(y, data, 1);
 	read_big(x, data, 2);
-	ck_assert_uint_eq(wait_one().user, 2);
-	expect_data(data, 3);
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_uint_eq(wait_one(ring).user, 2);
+	expect_values(data, BIG, 3);
+	ck_assert_ptr_null(take_one(ring).op);
 	kilni_gate_open(&gate);
-	ck_assert_uint_eq(wait_one().user, 1);
-	expect_data(data, 6);
+	ck_assert_uint_eq(wait_one(ring).user, 1);
+	expect_values(data, BIG, 6);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
 }
@@ -160,7 +115,8 @@ END_TEST
 /* P08: what comes after the call does not reach it. */
 START_TEST(a_read_sees_what_was_there_at_the_call)
 {
-	struct kiln_tensor *x = filled(1), *two = filled(2);
+	struct kiln_tensor *x = full_of(dev, BIG, 1);
+	struct kiln_tensor *two = full_of(dev, BIG, 2);
 	struct kiln_stream *other = NULL;
 	int gate = 0;
 
@@ -175,10 +131,10 @@ START_TEST(a_read_sees_what_was_there_at_the_call)
 	OK(kiln_stream_set_current(dev, NULL));
 	/* Its memory is taken again at once. */
 	kiln_tensor_clear(&x);
-	x = filled(9);
+	x = full_of(dev, BIG, 9);
 	kilni_gate_open(&gate);
-	ck_assert_int_eq(wait_one().status, KILN_OK);
-	expect_data(data, 5);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	expect_values(data, BIG, 5);
 	expect_all(x, 9);
 	kiln_stream_release(other);
 	kiln_tensor_release(x);
@@ -200,11 +156,11 @@ START_TEST(a_view_is_read_dense)
 	OK(kiln_swap_dims(&y, y, 0, 1));
 	OK(kiln_tensor_read_async(y, have, sizeof(have), ring, 1));
 	kilni_gate_open(&gate);
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	for (int i = 0; i < 6; i++)
 		ck_assert(have[i] == 2 * (float)(i + 1));
 	OK(kiln_tensor_read_async(x, have, sizeof(have), ring, 2));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	ck_assert(have[0] == 1 && have[1] == 4 && have[2] == 2 &&
 		  have[3] == 5 && have[4] == 3 && have[5] == 6);
 	kiln_tensor_release(x);
@@ -218,9 +174,9 @@ START_TEST(nothing_is_read_too)
 
 	OK(kiln_zeros(&x, dev, KILN_F32, 2, SHAPE(0, 3)));
 	OK(kiln_tensor_read_async(x, NULL, 0, ring, 1));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	OK(kiln_tensor_write_async(x, NULL, 0, ring, 2));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	kiln_tensor_release(x);
 }
 END_TEST
@@ -229,7 +185,7 @@ END_TEST
 
 START_TEST(a_write_takes_its_turn)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_tensor *z = KILN_TENSOR_NONE;
 	struct kiln_completion c;
 	int gate = 0;
@@ -240,9 +196,9 @@ START_TEST(a_write_takes_its_turn)
 	OK(kiln_neg(&y, x));
 	OK(kiln_tensor_write_async(x, data, BIG * sizeof(float), ring, 1));
 	OK(kiln_neg(&z, x));
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	kilni_gate_open(&gate);
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_int_eq(c.status, KILN_OK);
 	ck_assert_str_eq(c.op, "");
 	memset(data, 0, BIG * sizeof(float));
@@ -266,7 +222,7 @@ START_TEST(a_part_is_written)
 	OK(kiln_slice(&view, view, 1,
 		      &(struct kiln_slice){ 0, 2, 1 }));
 	OK(kiln_tensor_write_async(view, some, sizeof(some), ring, 1));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	EXPECT_FLOATS(x, 10, 30, 3, 20, 40, 6);
 	kiln_tensor_release(x);
 	kiln_tensor_release(view);
@@ -280,7 +236,7 @@ START_TEST(bools_become_0_or_1)
 	static const uint32_t some[] = { 0, 0x100, 7 };
 
 	OK(kiln_tensor_write_async(b, some, sizeof(some), ring, 1));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	EXPECT(uint32_t, b, 0, 1, 1);
 	kiln_tensor_release(b);
 }
@@ -302,7 +258,7 @@ static struct kiln_tensor *failing(struct kiln_tensor *x, int *gate)
 
 START_TEST(a_failure_is_told_once)
 {
-	struct kiln_tensor *x = filled(1), *y;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y;
 	struct kiln_completion c;
 	int gate = 0;
 
@@ -311,15 +267,15 @@ START_TEST(a_failure_is_told_once)
 	read_big(y, data, 1);
 	read_big(y, data, 2);
 	kilni_gate_open(&gate);
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_uint_eq(c.user, 1);
 	ck_assert_int_eq(c.status, KILN_ERR_DRIVER);
 	ck_assert_str_eq(c.op, "exp");
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_uint_eq(c.user, 2);
 	ck_assert_int_eq(c.status, KILN_ERR_DEPENDENCY);
 	read_big(y, data, 3);
-	ck_assert_int_eq(wait_one().status, KILN_ERR_DEPENDENCY);
+	ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DEPENDENCY);
 	ck_assert(data[0] == 77);
 	FAILS(kiln_tensor_read(y, data, BIG * sizeof(float)),
 	      KILN_ERR_DEPENDENCY, "exp");
@@ -330,8 +286,8 @@ START_TEST(a_failure_is_told_once)
 	FAILS(kiln_stream_failure(own), KILN_ERR_DRIVER, "kiln_exp");
 	/* A poisoned stream is no matter to what is sound. */
 	read_big(x, data, 4);
-	ck_assert_int_eq(wait_one().status, KILN_OK);
-	expect_data(data, 1);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	expect_values(data, BIG, 1);
 	OK(kiln_stream_reset(own));
 	OK(kiln_stream_failure(own));
 	kiln_tensor_release(x);
@@ -342,20 +298,21 @@ END_TEST
 /* The whole is written: it is sound again. A part is not. */
 START_TEST(a_write_to_what_failed)
 {
-	struct kiln_tensor *x = filled(1), *y, *part = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y;
+	struct kiln_tensor *part = KILN_TENSOR_NONE;
 	int gate = 0;
 
 	y = failing(x, &gate);
 	OK(kiln_slice(&part, y, 1, &(struct kiln_slice){ 0, 1, 1 }));
 	OK(kiln_tensor_write_async(part, data, sizeof(float), ring, 1));
 	kilni_gate_open(&gate);
-	ck_assert_int_eq(wait_one().status, KILN_ERR_DEPENDENCY);
+	ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DEPENDENCY);
 	FAILS(kiln_tensor_read(y, data, BIG * sizeof(float)), KILN_ERR_DRIVER,
 	      "exp");
 	for (int i = 0; i < BIG; i++)
 		data[i] = 4;
 	OK(kiln_tensor_write_async(y, data, BIG * sizeof(float), ring, 2));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	expect_all(y, 4);
 	kiln_tensor_release(part);
 	kiln_tensor_release(x);
@@ -366,17 +323,17 @@ END_TEST
 /* The copy itself fails: told by the completion; a write spoils its tensor. */
 START_TEST(a_failed_copy)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_tensor *z = KILN_TENSOR_NONE;
 	struct kiln_completion failed;
 
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("read", 1, KILN_ERR_DRIVER));
 	read_big(x, data, 1);
-	ck_assert_int_eq(wait_one().status, KILN_ERR_DRIVER);
+	ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DRIVER);
 	read_big(x, data, 2);
-	ck_assert_int_eq(wait_one().status, KILN_OK);
-	expect_data(data, 1);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	expect_values(data, BIG, 1);
 	/* Of several that is the failure of none. */
 	OK(kiln_neg(&z, x));
 	OK(kiln_device_sync(dev));
@@ -386,19 +343,19 @@ START_TEST(a_failed_copy)
 			{ x, data, BIG * sizeof(float) },
 			{ z, data, BIG * sizeof(float) } },
 		2, ring, 4));
-	failed = wait_one();
+	failed = wait_one(ring);
 	ck_assert_int_eq(failed.status, KILN_ERR_DRIVER);
 	ck_assert_str_eq(failed.op, "");
 	OK(kilni_fault_set("write", 1, KILN_ERR_DRIVER));
 	OK(kiln_tensor_write_async(x, data, BIG * sizeof(float), ring, 3));
-	ck_assert_int_eq(wait_one().status, KILN_ERR_DRIVER);
+	ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DRIVER);
 	FAILS(kiln_tensor_read(x, data, BIG * sizeof(float)), KILN_ERR_DRIVER,
 	      "");
 	FAILS(kiln_neg(&y, x), KILN_ERR_DEPENDENCY, "kiln_neg");
 	/* The caller's stream had no part in it. */
 	ck_assert(!kiln_stream_poisoned(own));
 	kiln_tensor_clear(&z);
-	z = filled(5);
+	z = full_of(dev, BIG, 5);
 	expect_all(z, 5);
 	kiln_tensor_release(x);
 	kiln_tensor_release(z);
@@ -408,7 +365,7 @@ END_TEST
 START_TEST(a_lost_device_posts_all)
 {
 	static int gate; /* looked at until the device closes */
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 
 	OK(kiln_device_sync(dev));
 	ck_assert(!kiln_device_lost(dev));
@@ -420,12 +377,12 @@ START_TEST(a_lost_device_posts_all)
 	(void)!kiln_exp(&y, x);
 	(void)!kiln_device_flush(dev);
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(wait_one().status, KILN_ERR_DEVICE_LOST);
+		ck_assert_int_eq(wait_one(ring).status, KILN_ERR_DEVICE_LOST);
 	ck_assert(kiln_device_lost(dev));
 	FAILS(kiln_tensor_read_async(x, data, BIG * sizeof(float), ring, 3),
 	      KILN_ERR_DEVICE_LOST, "lost");
 	FAILS(kiln_stream_failure(own), KILN_ERR_DEVICE_LOST, "lost");
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	kilni_gate_open(&gate);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
@@ -437,7 +394,7 @@ START_TEST(faults_on_the_way)
 {
 	static const char *const site[] = { "submit", "queue_create", "mover",
 					    "read", "write", "launch" };
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	float *second = malloc(BIG * sizeof(float));
 	float *third = calloc(BIG, sizeof(float));
 
@@ -458,15 +415,15 @@ START_TEST(faults_on_the_way)
 				posts += !kiln_tensor_write_async(
 					y, third, bytes, ring, 3);
 			for (; posts; posts--)
-				ck_assert_ptr_nonnull(wait_one().op);
+				ck_assert_ptr_nonnull(wait_one(ring).op);
 			OK(kilni_fault_set(NULL, 0, KILN_OK));
 			(void)!kiln_device_sync(dev);
 			OK(kiln_stream_reset(own));
 			kiln_tensor_clear(&y);
 		}
 	read_big(x, data, 1);
-	ck_assert_int_eq(wait_one().status, KILN_OK);
-	expect_data(data, 1);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	expect_values(data, BIG, 1);
 	kiln_tensor_release(x);
 	free(second);
 	free(third);
@@ -475,7 +432,7 @@ END_TEST
 
 START_TEST(a_full_ring_is_busy)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 	struct kiln_completions *large = NULL, *small = NULL;
 	size_t bytes = BIG * sizeof(float);
 	enum kiln_status status = KILN_OK;
@@ -498,9 +455,9 @@ START_TEST(a_full_ring_is_busy)
 	kiln_completions_release(ring);
 	ring = kiln_completions_retain(large);
 	for (int i = 0; i < queued; i++)
-		ck_assert_int_eq(wait_one().status, KILN_OK);
-	ck_assert_ptr_null(take_one().op);
-	expect_data(data, 2);
+		ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	ck_assert_ptr_null(take_one(ring).op);
+	expect_values(data, BIG, 2);
 	kiln_tensor_release(x);
 	kiln_tensor_release(y);
 	kiln_completions_release(small);
@@ -524,9 +481,9 @@ START_TEST(a_transaction_reads_all)
 					   { i, n, sizeof(n) },
 					   { x, g, sizeof(g) } };
 	OK(kiln_transaction_read_async(reads, 3, ring, 9));
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_ptr_null(take_one(ring).op);
 	kilni_gate_open(&gate);
-	ck_assert_str_eq(wait_one().op, "");
+	ck_assert_str_eq(wait_one(ring).op, "");
 	for (int round = 0; round < 2; round++) {
 		ck_assert(f[0] == -1 && f[1] == -2 && g[0] == 1 && g[1] == 2);
 		ck_assert(n[0] == 5 && n[1] == 6 && n[2] == 7);
@@ -543,7 +500,7 @@ END_TEST
 /* The second of three fails: nothing is written. */
 START_TEST(a_transaction_is_all_or_nothing)
 {
-	struct kiln_tensor *x = filled(1), *z = FLOATS(dev, 3), *y;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *z = FLOATS(dev, 3), *y;
 	float first = 55, last = 66;
 	struct kiln_completion c;
 	int gate = 0;
@@ -555,7 +512,7 @@ START_TEST(a_transaction_is_all_or_nothing)
 					   { z, &last, 4 } };
 	OK(kiln_transaction_read_async(reads, 3, ring, 1));
 	kilni_gate_open(&gate);
-	c = wait_one();
+	c = wait_one(ring);
 	ck_assert_int_eq(c.status, KILN_ERR_DRIVER);
 	ck_assert_str_eq(c.op, "exp");
 	FAILS(kiln_transaction_read(reads, 3), KILN_ERR_DEPENDENCY, "exp");
@@ -597,8 +554,8 @@ START_TEST(bad_input_is_refused)
 	FAILS(kiln_transaction_read_async(reads, 1, NULL, 0),
 	      KILN_ERR_INVALID, "ring");
 	OK(kiln_tensor_read_async(n, f, 8, ring, 1));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
-	ck_assert_ptr_null(take_one().op);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
+	ck_assert_ptr_null(take_one(ring).op);
 	kiln_tensor_release(x);
 	kiln_tensor_release(n);
 	kiln_tensor_release(wide);
@@ -632,7 +589,7 @@ START_TEST(marked_memory)
 				 bytes));
 	OK(kiln_add_scalar(&x, x, kiln_float(1)));
 	OK(kiln_tensor_read_async(x, to, bytes, ring, 1));
-	ck_assert_int_eq(wait_one().status, KILN_OK);
+	ck_assert_int_eq(wait_one(ring).status, KILN_OK);
 	for (size_t i = 0; i < n; i++)
 		wrong += to[i] != from[i] + 1;
 	ck_assert_uint_eq(wrong, 0);
@@ -683,7 +640,7 @@ END_TEST
 
 static void *read_much(void *arg)
 {
-	struct kiln_tensor *x = filled(0), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 0), *y = KILN_TENSOR_NONE;
 	float *have = malloc(8 * BIG * sizeof(float));
 	struct kiln_completions *mine = NULL;
 	struct kiln_completion c = KILN_COMPLETION_INIT;
@@ -702,8 +659,8 @@ static void *read_much(void *arg)
 			OK(kiln_completions_wait(mine, 60 * SECOND));
 			OK(kiln_completions_take(mine, &c, &one));
 			ck_assert_int_eq(c.status, KILN_OK);
-			expect_data(have + c.user * BIG,
-				    (float)i + (float)c.user);
+			expect_values(have + c.user * BIG, BIG,
+				      (float)i + (float)c.user);
 		}
 	}
 	kiln_completions_release(mine);
@@ -726,7 +683,7 @@ END_TEST
 /* P13: the device closes behind what is in flight; all is posted. */
 START_TEST(references_may_go_first)
 {
-	struct kiln_tensor *x = filled(1), *y = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
 
 	OK(kiln_add(&y, x, x));
 	read_big(y, data, 1);
@@ -734,8 +691,8 @@ START_TEST(references_may_go_first)
 	kiln_tensor_release(y);
 	kiln_stream_release(own);
 	kiln_device_release(dev);
-	ck_assert_int_eq(take_one().status, KILN_OK);
-	expect_data(data, 2);
+	ck_assert_int_eq(take_one(ring).status, KILN_OK);
+	expect_values(data, BIG, 2);
 	own = NULL;
 	dev = open_tested();
 }
