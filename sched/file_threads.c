@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "base/spawn.h"
 
 /* Transfers by threads, which are started as they are needed. */
 
@@ -67,17 +68,12 @@ static void *thread_main(void *arg)
 static void add_thread(struct thread_io *own)
 {
 	pthread_attr_t attr;
-	sigset_t all, saved;
 
 	if (kilni_io_fault("file_thread") || pthread_attr_init(&attr))
 		return;
 	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	if (!pthread_create(&own->thread[own->threads], &attr, thread_main,
-			    own))
+	if (!kilni_spawn(&own->thread[own->threads], &attr, thread_main, own))
 		own->threads++;
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	pthread_attr_destroy(&attr);
 }
 

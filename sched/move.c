@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/internal.h"
 
-#include <signal.h>
 #include <string.h>
+
+#include "base/spawn.h"
 
 /*
  * A move is a call in a stream that belongs to the scheduler, behind what it
@@ -67,19 +68,15 @@ static void hand_over(struct kilni_move *move)
 		do_move(move);
 }
 
-/* The mover's lock is held. Signals are the caller's business. */
+/* The mover's lock is held. */
 static enum kiln_status start_mover(struct kilni_mover *mover)
 {
-	sigset_t all, before;
 	int error;
 
 	if (mover->started)
 		return KILN_OK;
 	KILNI_TRY(KILNI_FAULT("mover"));
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&mover->thread, NULL, run_mover, mover);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = kilni_spawn(&mover->thread, NULL, run_mover, mover);
 	if (error)
 		return kilni_fail(KILN_ERR_LIMIT, error,
 				  "no thread to move data: %s",

@@ -2,11 +2,11 @@
 #define _GNU_SOURCE
 #include "sched/internal.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/futex.h"
+#include "base/spawn.h"
 
 /*
  * Who hands queued work to the driver: the callers, whenever a stream has so
@@ -141,14 +141,10 @@ static enum kiln_status read_policy(struct kilni_submitter *submitter,
 
 static enum kiln_status start(struct kilni_submitter *submitter)
 {
-	sigset_t all, before;
 	int error;
 
 	KILNI_TRY(KILNI_FAULT("submitter"));
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&submitter->thread, NULL, run, submitter);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = kilni_spawn(&submitter->thread, NULL, run, submitter);
 	if (error)
 		return kilni_fail(KILN_ERR_LIMIT, error,
 				  "no thread to submit work: %s",

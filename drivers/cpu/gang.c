@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/cpu/fpenv.h"
 #include "base/futex.h"
+#include "base/spawn.h"
 
 /*
  * No wake-up is lost: who publishes work does so before he looks at spinning
@@ -208,14 +208,11 @@ static void join_all(struct kilni_gang *gang, unsigned started)
 		pthread_join(gang->worker[i].thread, NULL);
 }
 
-/* Starts the threads, which block all signals; returns how many run. */
+/* Starts the threads; returns how many run. */
 static unsigned start_all(struct kilni_gang *gang, const int *cpu, int *error)
 {
-	sigset_t all, saved;
 	unsigned started = 0;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	for (*error = 0; started < gang->width; started++) {
 		struct kilni_worker *worker = &gang->worker[started];
 
@@ -223,12 +220,11 @@ static unsigned start_all(struct kilni_gang *gang, const int *cpu, int *error)
 		worker->index = started;
 		worker->cpu = cpu ? cpu[started] : -1;
 		kilni_loop_init(&worker->loop, gang);
-		*error = pthread_create(&worker->thread, NULL, worker_main,
-					worker);
+		*error = kilni_spawn(&worker->thread, NULL, worker_main,
+				     worker);
 		if (*error)
 			break;
 	}
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	return started;
 }
 

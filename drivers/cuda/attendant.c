@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cuda/internal.h"
 
-#include <signal.h>
+#include "base/spawn.h"
 
 /*
  * The attendant makes the calls that entries ask for. Those may do anything,
@@ -61,18 +61,14 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* With the device's lock held. Signals are the caller's business. */
+/* With the device's lock held. */
 static bool start(struct kilni_cuda_hw *hw)
 {
 	struct kilni_cuda_attendant *a = &hw->attendant;
-	sigset_t all, before;
 
 	if (a->started)
 		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	a->started = !pthread_create(&a->thread, NULL, run, hw);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	a->started = !kilni_spawn(&a->thread, NULL, run, hw);
 	return a->started;
 }
 

@@ -2,10 +2,10 @@
 #include "drivers/vulkan/internal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spawn.h"
 #include "base/trace.h"
 
 #define SLAB_BATCHES 16
@@ -576,13 +576,9 @@ static void *run_thread(void *arg)
 
 static enum kiln_status start_thread(struct kilni_vk_hw *hw)
 {
-	sigset_t all, before;
 	int error;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&hw->thread, NULL, run_thread, hw);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = kilni_spawn(&hw->thread, NULL, run_thread, hw);
 	if (error)
 		return kilni_fail(KILN_ERR_LIMIT, error,
 				  "vulkan: no thread: %s", strerror(error));
