@@ -84,7 +84,7 @@ void kilni_log(enum kilni_log_level level, const char *fmt, ...)
 /* ---- options ---- */
 
 enum kilni_option {
-#define KILNI_OPTION(ID, name, type, low, high, doc) KILNI_OPT_##ID,
+#define KILNI_OPTION(ID, name, scope, type, low, high, doc) KILNI_OPT_##ID,
 #include "base/options.def"
 	KILNI_OPT_COUNT
 };
@@ -92,6 +92,7 @@ enum kilni_option {
 /* One row of the table, for `kiln info` and kiln-env(7). */
 struct kilni_option_info {
 	const char *name;
+	bool of_device;   /* also an option of one device */
 	const char *type; /* "text", "number", "bytes" or "share" */
 	uint64_t low, high;
 	const char *doc;

@@ -6,18 +6,6 @@
 
 /* Options that are given for one device: "pages=plain spin_us=5". */
 
-/* Those that a device asks for while it is opened. */
-static const enum kilni_option of_device[] = {
-	KILNI_OPT_CPU_ISA,	     KILNI_OPT_CPU_WORKERS,
-	KILNI_OPT_SPIN_US,	     KILNI_OPT_PAGE_BYTES,
-	KILNI_OPT_POOL_CAP_BYTES,    KILNI_OPT_POOL_LAYOUT,
-	KILNI_OPT_PAGES,	     KILNI_OPT_RING_LIMIT,
-	KILNI_OPT_DRAIN,	     KILNI_OPT_VULKAN_TIMEOUT,
-	KILNI_OPT_VULKAN_ALLOCATION, KILNI_OPT_VULKAN_BUFFER,
-	KILNI_OPT_VULKAN_HEAP,	     KILNI_OPT_MEMORY_FILL,
-	KILNI_OPT_POOL_VERIFY,
-};
-
 struct kilni_option_set {
 	const char *value[KILNI_OPT_COUNT]; /* NULL: not given */
 	char text[];
@@ -46,9 +34,10 @@ static char lower(char c)
 }
 
 /* "pages" is KILN_PAGES. */
-static bool is_name(enum kilni_option option, const char *key, size_t length)
+static bool is_name(const struct kilni_option_info *option, const char *key,
+		    size_t length)
 {
-	const char *name = kilni_options[option].name + strlen("KILN_");
+	const char *name = option->name + strlen("KILN_");
 
 	if (strlen(name) != length)
 		return false;
@@ -67,10 +56,10 @@ static enum kiln_status add_option(struct kilni_option_set *set, char *word,
 	if (!equals || !equals[1])
 		return kilni_fail(KILN_ERR_OPTION, 0,
 				  "%s: \"%s\" is no OPTION=VALUE", fn, word);
-	for (size_t i = 0; i < KILNI_COUNTOF(of_device); i++) {
-		enum kilni_option option = of_device[i];
-
-		if (!is_name(option, word, (size_t)(equals - word)))
+	for (int option = 0; option < KILNI_OPT_COUNT; option++) {
+		if (!kilni_options[option].of_device ||
+		    !is_name(&kilni_options[option], word,
+			     (size_t)(equals - word)))
 			continue;
 		if (set->value[option])
 			return kilni_fail(KILN_ERR_OPTION, 0,

@@ -17,8 +17,10 @@ extern char **environ;
 #define TYPE_SHARE "share"
 
 const struct kilni_option_info kilni_options[KILNI_OPT_COUNT] = {
-#define KILNI_OPTION(ID, name, type, low, high, doc)                           \
-	{ name, TYPE_##type, low, high, doc },
+#define SCOPE_PROCESS false
+#define SCOPE_DEVICE true
+#define KILNI_OPTION(ID, name, scope, type, low, high, doc)                    \
+	{ name, SCOPE_##scope, TYPE_##type, low, high, doc },
 #include "base/options.def"
 };
 

@@ -102,19 +102,21 @@ function option_row(row,   field, head, low, high, text) {
 	sub(/".*/, "", head)
 	sub(/^[^"]*", */, "", text)
 	split(text, field, / *, */)
-	low = field[2]
-	high = field[3]
+	low = field[3]
+	high = field[4]
 	sub(/u$/, "", high)
 	print ".It Ev " head
 	put(toupper(substr(strings(text), 1, 1)) \
 		substr(end_sentence(strings(text)), 2))
-	if (field[1] == "NUMBER")
+	if (field[2] == "NUMBER")
 		print "A number in " low ".." high "."
-	if (field[1] == "BYTES" || field[1] == "SHARE")
+	if (field[2] == "BYTES" || field[2] == "SHARE")
 		print "A number of bytes in " low ".." high \
 			", or one with a suffix K, M, G or T" \
-			(field[1] == "BYTES" ? "." : \
+			(field[2] == "BYTES" ? "." : \
 			 ", or a fraction of the device's memory such as 0.15.")
+	if (field[1] == "DEVICE")
+		print "Also an option of a device."
 }
 
 function end_row() {

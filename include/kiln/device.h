@@ -69,12 +69,10 @@ kiln_device_open(struct kiln_device **out, const char *selector);
  * @selector: as kiln_device_open
  * @options: "NAME=VALUE ...", separated by blanks, or NULL for none
  *
- * The names are those of kiln-env(7) in lower case and without KILN_; what is
- * given here goes before the environment. A device takes: cpu_isa,
- * cpu_workers, spin_us, page_bytes, pool_cap_bytes, pool_layout, pages,
- * ring_limit, drain, memory_fill, pool_verify and those of Vulkan. So
- * "pages=plain drain=thread" opens one whose memory is never mapped and whose
- * work is submitted by a thread of its own.
+ * The names are those of kiln-env(7) in lower case and without KILN_, where it
+ * says that they are options of a device too; what is given here goes before
+ * the environment. So "pages=plain drain=thread" opens one whose memory is
+ * never mapped and whose work is submitted by a thread of its own.
  *
  * KILN_ERR_OPTION: an option is unknown, given twice or malformed.
  * KILN_ERR_ALREADY_INITIALIZED: the device is open, and was opened without
