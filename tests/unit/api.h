@@ -4,11 +4,12 @@
 
 /* What the tests of the public interface share. */
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <kiln/kiln.h>
+
+#include "suite.h"
 
 #define OK(expr)                                                               \
 	do {                                                                   \
@@ -100,16 +101,5 @@ static inline void expect_bytes(struct kiln_tensor *t, const void *want,
 		     sizeof((const T[]){ __VA_ARGS__ }), #t)
 #define EXPECT_FLOATS(t, ...) EXPECT(float, t, __VA_ARGS__)
 #define EXPECT_INTS(t, ...) EXPECT(int32_t, t, __VA_ARGS__)
-
-static inline int run_suite(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the conformance runner: numbers, values, cases, comparison. */
-#include <check.h>
+#include "suite.h"
+
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
@@ -630,13 +631,7 @@ static TCase *all(void)
 int main(void)
 {
 	Suite *suite = suite_create("conform parts");
-	SRunner *runner;
-	int failed;
 
 	suite_add_tcase(suite, all());
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

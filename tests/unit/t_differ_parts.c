@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of differ: rows of the registry, cases, and what is compared. */
-#include <check.h>
+#include "suite.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,13 +298,7 @@ static TCase *all(void)
 int main(void)
 {
 	Suite *suite = suite_create("differ parts");
-	SRunner *runner;
-	int failed;
 
 	suite_add_tcase(suite, all());
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }
