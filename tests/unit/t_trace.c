@@ -148,17 +148,11 @@ int main(void)
 {
 	Suite *suite = suite_create("trace");
 	TCase *tc = tcase_create("reader");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, all_records_come);
 	tcase_add_test(tc, cut_file_ends);
 	tcase_add_test(tc, head_is_that_of_opening);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }
