@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the model of examples/fashion.c with PyTorch on the CPU.
+"""Trains the model of examples/fashion.c with PyTorch, on the CPU or a GPU.
 
 The training loop alone is timed, with the data already in tensors, once for
 each way of running it; one JSON object goes to stdout.
@@ -75,13 +75,15 @@ def run_epoch(step, images, labels, batch):
     Selecting the rows of each batch is faster than permuting all at once.
     """
     start = time.perf_counter()
-    order = torch.randperm(images.shape[0])
+    order = torch.randperm(images.shape[0], device=images.device)
     steps = 0
     for at in range(0, images.shape[0], batch):
         rows = order[at:at + batch]
         step(torch.index_select(images, 0, rows),
              torch.index_select(labels, 0, rows))
         steps += 1
+    if images.is_cuda:
+        torch.cuda.synchronize()
     return time.perf_counter() - start, steps
 
 
@@ -91,7 +93,7 @@ def accuracy(model, images, labels):
 
 
 def train(kind, args, data, test):
-    model = make_model(args.seed)
+    model = make_model(args.seed).to(args.device)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     if kind == "eager":
         step = eager_step(model, adam)
@@ -109,16 +111,20 @@ def train(kind, args, data, test):
             "accuracy": accuracy(model, *test)}
 
 
-def matmul_ms(batch):
+def matmul_ms(batch, device):
     """The five matrix products of a step alone, milliseconds a step."""
-    x, w1 = torch.rand(batch, INPUTS), torch.rand(INPUTS, HIDDEN)
-    h, w2 = torch.rand(batch, HIDDEN), torch.rand(HIDDEN, CLASSES)
-    dz, dh = torch.rand(batch, CLASSES), torch.rand(batch, HIDDEN)
+    def rand(*shape):
+        return torch.rand(*shape, device=device)
+    x, w1 = rand(batch, INPUTS), rand(INPUTS, HIDDEN)
+    h, w2 = rand(batch, HIDDEN), rand(HIDDEN, CLASSES)
+    dz, dh = rand(batch, CLASSES), rand(batch, HIDDEN)
     best, rounds = float("inf"), 200
     for _ in range(10):
         start = time.perf_counter()
         for _ in range(rounds):
             x @ w1, h @ w2, h.t() @ dz, dz @ w2.t(), x.t() @ dh
+        if x.is_cuda:
+            torch.cuda.synchronize()
         best = min(best, (time.perf_counter() - start) / rounds)
     return 1e3 * best
 
@@ -130,13 +136,17 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--kinds", default="eager,compile,"
                         "max-autotune-no-cudagraphs")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    data, test = load(args.data, "train"), load(args.data, "t10k")
+    data, test = ([t.to(args.device) for t in load(args.data, name)]
+                  for name in ("train", "t10k"))
     result = {"torch": torch.__version__, "threads": args.threads,
-              "matmul_ms_per_step": matmul_ms(args.batch), "runs": {}}
+              "device": args.device,
+              "matmul_ms_per_step": matmul_ms(args.batch, args.device),
+              "runs": {}}
     for kind in args.kinds.split(","):
         try:
             result["runs"][kind] = train(kind, args, data, test)

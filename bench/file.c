@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file - seconds to bring a file from the page cache into a CPU tensor, beside
- * a loop of pread into memory that is in use already, blocks of 2 MiB both.
+ * file - seconds to bring a file from the page cache into a tensor of a device
+ * (the CPU), beside a loop of pread into memory that is in use already, blocks
+ * of 2 MiB both.
  *
- * usage: file FILE [rounds]
+ * usage: file FILE [rounds [DEVICE]]
  *
- * The two take turns. Prints one JSON object with medians and best times.
+ * The two take turns. `sched DEVICE stage` has the rate of a pinned copy. Prints one JSON object with medians and best times.
  */
 #include <fcntl.h>
 #include <kiln/kiln.h>
@@ -62,7 +63,8 @@ static double with_kiln(struct kiln_tensor **t, struct kiln_file *file,
 	const int64_t shape[] = { (int64_t)bytes };
 	double start = now_seconds();
 
-	if (kiln_file_read(t, file, 0, device, KILN_U8, 1, shape)) {
+	if (kiln_file_read(t, file, 0, device, KILN_U8, 1, shape) ||
+	    kiln_device_sync(device)) {
 		fprintf(stderr, "file: %s\n", kiln_error_message());
 		return -1;
 	}
@@ -84,7 +86,8 @@ static void print(const char *name, double *times, int rounds)
 }
 
 /* Both sides in turn; 0 on success. The first round of each warms up. */
-static int measure(const char *path, size_t bytes, int rounds)
+static int measure(const char *path, size_t bytes, int rounds,
+		   const char *selector)
 {
 	static double own[ROUNDS_MOST], peer[ROUNDS_MOST];
 	struct kiln_device *device = NULL;
@@ -93,7 +96,7 @@ static int measure(const char *path, size_t bytes, int rounds)
 	char *memory = target(bytes);
 	int fd = open(path, O_RDONLY);
 
-	if (!memory || fd < 0 || kiln_device_open(&device, "cpu") ||
+	if (!memory || fd < 0 || kiln_device_open(&device, selector) ||
 	    kiln_file_open(&file, path, 0))
 		return 1;
 	for (int i = -2; i < rounds; i++) {
@@ -107,8 +110,8 @@ static int measure(const char *path, size_t bytes, int rounds)
 			peer[i] = b;
 		}
 	}
-	printf("{\"engine\": \"%s\", \"bytes\": %zu, ", kiln_file_engine(),
-	       bytes);
+	printf("{\"device\": \"%s\", \"engine\": \"%s\", \"bytes\": %zu, ",
+	       selector, kiln_file_engine(), bytes);
 	print("kiln", own, rounds);
 	print("pread", peer, rounds);
 	printf("\"speed_by_medians\": %.3f, \"speed_by_best\": %.3f}\n",
@@ -127,8 +130,9 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || rounds < 1 || rounds > ROUNDS_MOST ||
 	    stat(argv[1], &st) || st.st_size <= 0) {
-		fprintf(stderr, "usage: file FILE [rounds]\n");
+		fprintf(stderr, "usage: file FILE [rounds [DEVICE]]\n");
 		return 2;
 	}
-	return measure(argv[1], (size_t)st.st_size, rounds);
+	return measure(argv[1], (size_t)st.st_size, rounds,
+		       argc > 3 ? argv[3] : "cpu");
 }

@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "base/base.h"
 #include "drivers/driver.h"
@@ -18,8 +19,10 @@
 
 static struct kiln_device *dev;
 
+/* One of the faults is a Vulkan device that never signals: found out soon. */
 static void setup(void)
 {
+	setenv("KILN_VULKAN_TIMEOUT_MS", "1500", 1);
 	dev = open_tested();
 }
 
@@ -375,12 +378,18 @@ START_TEST(lost_device_gives_memory_back)
 	static float data[1 << 16];
 	const int64_t many = 1 << 16;
 	struct kiln_tensor *x = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+	enum kiln_status status;
 	int gate = 0;
 
 	deleted = 0;
-	OK(kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, &many, data,
-				    KILN_FOREIGN_READ_ONLY, count_deleted,
-				    NULL));
+	status = kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, &many, data,
+					  KILN_FOREIGN_READ_ONLY,
+					  count_deleted, NULL);
+	if (status == KILN_ERR_UNSUPPORTED) {
+		printf("skipped: %s\n", kiln_error_message());
+		return;
+	}
+	OK(status);
 	OK(kilni_test_gate(dev, &gate));
 	OK(kiln_exp(&y, x));
 	OK(kilni_fault_set("submit", 1, KILN_ERR_DEVICE_LOST));
