@@ -251,10 +251,12 @@ struct fold_abs {
 		return x < 0 ? (i64)(0ul - (u64)x) : x;
 #elif KL_DTYPE == 6
 		return x < 0 ? (i32)(0u - (u32)x) : x;
-#elif KL_DTYPE == 7
-		return (int16_t)(x < 0 ? -x : x);
-#elif KL_DTYPE == 8
-		return (int8_t)(x < 0 ? -x : x);
+#elif KL_DTYPE == 7 || KL_DTYPE == 8
+		i32 wide = x < 0 ? -x : x;
+
+		/* Else clang 14 takes what comes of the cast to be positive. */
+		asm("" : "+r"(wide));
+		return KL_DTYPE == 7 ? (int16_t)wide : (int8_t)wide;
 #else
 		return x;
 #endif
