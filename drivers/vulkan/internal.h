@@ -42,6 +42,7 @@ struct kilni_vk_physical {
 	uint32_t family;           /* of the queue to compute on */
 	unsigned timestamp_bits;   /* of its clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
+	unsigned denormals;        /* widths that keep them: 16 + 32 + 64 */
 	bool software;
 	char refused[512];         /* what it lacks, complete; "" : nothing */
 };

@@ -108,6 +108,23 @@ static bool has_extension(const struct kilni_vk_loader *vk,
 	return found;
 }
 
+/* Floats of one width may be asked for what others are not. */
+static unsigned denormal_widths(const VkPhysicalDeviceVulkan12Properties *p)
+{
+	unsigned widths = (p->shaderDenormPreserveFloat16 ? 16 : 0) +
+			  (p->shaderDenormPreserveFloat32 ? 32 : 0) +
+			  (p->shaderDenormPreserveFloat64 ? 64 : 0);
+
+	switch (p->denormBehaviorIndependence) {
+	case VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL:
+		return widths;
+	case VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY:
+		return (widths & 80) == 80 ? widths : widths & 32;
+	default:
+		return widths == 112 ? widths : 0;
+	}
+}
+
 static void read_properties(const struct kilni_vk_loader *vk,
 			    struct kilni_vk_physical *p)
 {
@@ -148,6 +165,7 @@ static void read_properties(const struct kilni_vk_loader *vk,
 	memcpy(p->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
 	snprintf(p->driver, sizeof(p->driver), "%s %s", p12.driverName,
 		 p12.driverInfo);
+	p->denormals = denormal_widths(&p12);
 	p->max_allocation_bytes = p11.maxMemoryAllocationSize;
 	p->max_buffer_bytes = p13.maxBufferSize ? p13.maxBufferSize
 						: p->max_allocation_bytes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/vulkan/denormals.h"
 #include "drivers/vulkan/trim.h"
 #include "kernels/vulkan/spirv.h"
 
@@ -95,29 +96,45 @@ static const struct kilni_spirv *find_spirv(const char *name)
 	return NULL;
 }
 
+/* The words of a module, in the form that the device gets. */
+static enum kiln_status create_from(struct kilni_vk_hw *hw,
+				    const uint32_t *words, size_t bytes,
+				    VkShaderModule *module)
+{
+	VkShaderModuleCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+		.codeSize = bytes,
+	};
+	enum kiln_status status;
+	uint32_t *kept;
+
+	kept = kilni_vk_preserve(words, bytes, hw->physical->denormals,
+				 &info.codeSize);
+	info.pCode = kept ? kept : words;
+	status = KILNI_VK(&hw->vk, CreateShaderModule, hw->device, &info, NULL,
+			  module);
+	free(kept);
+	return status;
+}
+
 /* The kernel's module, as small as it can be. */
 static enum kiln_status create_module(struct kilni_vk_hw *hw,
 				      const struct kilni_vk_kernel *kernel,
 				      VkShaderModule *module)
 {
 	const struct kilni_spirv *spirv = find_spirv(kernel->module);
-	VkShaderModuleCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-	};
 	enum kiln_status status;
 	uint32_t *trimmed;
+	size_t bytes;
 
 	if (!spirv)
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				  "vulkan: there is no kernel %s",
 				  kernel->module);
 	trimmed = kilni_vk_trim(spirv->words, spirv->bytes, kernel->constant,
-				KILNI_VK_CONSTANTS, &info.codeSize);
-	if (!trimmed)
-		info.codeSize = spirv->bytes;
-	info.pCode = trimmed ? trimmed : spirv->words;
-	status = KILNI_VK(&hw->vk, CreateShaderModule, hw->device, &info, NULL,
-			  module);
+				KILNI_VK_CONSTANTS, &bytes);
+	status = create_from(hw, trimmed ? trimmed : spirv->words,
+			     trimmed ? bytes : spirv->bytes, module);
 	free(trimmed);
 	return status;
 }

@@ -4,6 +4,8 @@
 
 /* What the tests of the public interface share. */
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,15 @@ static inline const char *tested_selector(void)
 static inline struct kiln_device *open_tested(void)
 {
 	return open_device(tested_selector());
+}
+
+/* Such a device works on no memory of the host: said, and the test ends. */
+static inline bool cannot_see_host(enum kiln_status status)
+{
+	if (status != KILN_ERR_UNSUPPORTED)
+		return false;
+	printf("skipped: %s\n", kiln_error_message());
+	return true;
 }
 
 static inline struct kiln_tensor *make(struct kiln_device *device,

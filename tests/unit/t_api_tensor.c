@@ -229,11 +229,15 @@ START_TEST(foreign_memory)
 {
 	float data[] = { 1, 2, 3 };
 	struct kiln_tensor *x = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+	enum kiln_status status;
 
 	deleted = 0;
-	OK(kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, SHAPE(3), data,
-				    KILN_FOREIGN_READ_ONLY, count_deleter,
-				    &deleted));
+	status = kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, SHAPE(3), data,
+					  KILN_FOREIGN_READ_ONLY,
+					  count_deleter, &deleted);
+	if (cannot_see_host(status))
+		return;
+	OK(status);
 	ck_assert(!kiln_tensor_can_mut(x));
 	FAILS(kiln_copy_into(x, x), KILN_ERR_INVALID, "read-only");
 	OK(kiln_neg(&y, x));
@@ -310,17 +314,17 @@ START_TEST(settings_are_fixed_once)
 	ck_assert_int_eq(got.float_dtype, KILN_BF16);
 	ck_assert_int_eq(got.int_dtype, KILN_I32);
 	FAILS(kiln_device_configure(dev, &set), KILN_ERR_ALREADY_INITIALIZED,
-	      "cpu");
+	      kiln_device_selector(dev));
 	OK(kiln_zeros(&x, dev, KILN_F32, 1, SHAPE(1)));
 	FAILS(kiln_device_configure(dev, &set), KILN_ERR_ALREADY_INITIALIZED,
-	      "cpu");
+	      kiln_device_selector(dev));
 	kiln_tensor_release(x);
 }
 END_TEST
 
 START_TEST(devices_compare_and_list)
 {
-	struct kiln_device *again = open_device("cpu:0");
+	struct kiln_device *again = open_device(kiln_device_selector(dev));
 	struct kiln_device *null = open_device("null");
 	struct kiln_device_info infos[8];
 	size_t count = 8;

@@ -261,9 +261,12 @@ START_TEST(devices)
 {
 	struct kiln_device *null = open_device("null");
 	struct kiln_tensor *z = KILN_TENSOR_NONE;
+	char both[64];
 
+	snprintf(both, sizeof(both), "%s and null:0",
+		 kiln_device_selector(kiln_tensor_device(x)));
 	OK(kiln_zeros(&z, null, KILN_F32, 1, SHAPE(3)));
-	FAILS(kiln_add(&y, x, z), KILN_ERR_DEVICE, "cpu:0 and null:0");
+	FAILS(kiln_add(&y, x, z), KILN_ERR_DEVICE, both);
 	FAILS(kiln_copy_into(z, x), KILN_ERR_DEVICE, "null:0");
 	kiln_tensor_release(z);
 	kiln_device_release(null);

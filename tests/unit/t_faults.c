@@ -2,7 +2,6 @@
 #include "api.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "base/base.h"
 #include "drivers/driver.h"
@@ -22,7 +21,7 @@ static struct kiln_device *dev;
 /* One of the faults is a Vulkan device that never signals: found out soon. */
 static void setup(void)
 {
-	setenv("KILN_VULKAN_TIMEOUT_MS", "1500", 1);
+	setenv("KILN_VULKAN_TIMEOUT_MS", "3000", 1);
 	dev = open_tested();
 }
 
@@ -261,6 +260,17 @@ static bool survive(const char *site, uint64_t nth, enum kiln_status status,
 
 /* ---- sweeps ---- */
 
+/*
+ * A GPU takes long to open again: there the later faults come in strides. All
+ * of its calls are failed one by one on the stub libraries.
+ */
+static uint64_t next_fault(uint64_t nth)
+{
+	bool quick = !strncmp(tested_selector(), "cpu", 3);
+
+	return nth + 1 + (quick || nth < 8 ? 0 : nth / 4);
+}
+
 static const enum kiln_status statuses[] = { KILN_ERR_DRIVER,
 					     KILN_ERR_OUT_OF_MEMORY,
 					     KILN_ERR_NO_MEMORY,
@@ -287,7 +297,7 @@ START_TEST(sweep)
 
 		expect_all_well(sizes[i]);
 		while (survive(site, nth, status, sizes[i]))
-			nth++;
+			nth = next_fault(nth);
 		if (!strcmp(site, "*"))
 			ck_assert_int_gt((int)nth, 5);
 	}
@@ -327,7 +337,7 @@ START_TEST(sweep_from_the_open)
 	uint64_t nth = 1;
 
 	while (survive_open(from[i], nth, statuses[_i % COUNT(statuses)]))
-		nth++;
+		nth = next_fault(nth);
 	ck_assert_int_gt((int)nth, 1);
 }
 END_TEST
@@ -385,10 +395,8 @@ START_TEST(lost_device_gives_memory_back)
 	status = kiln_tensor_from_foreign(&x, dev, KILN_F32, 1, &many, data,
 					  KILN_FOREIGN_READ_ONLY,
 					  count_deleted, NULL);
-	if (status == KILN_ERR_UNSUPPORTED) {
-		printf("skipped: %s\n", kiln_error_message());
+	if (cannot_see_host(status))
 		return;
-	}
 	OK(status);
 	OK(kilni_test_gate(dev, &gate));
 	OK(kiln_exp(&y, x));
