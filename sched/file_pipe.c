@@ -12,6 +12,9 @@
  * many that the file and the device work at once, and never more.
  */
 
+/* Stages are pinned where each is used so many times. */
+#define PIN_ROUNDS 4
+
 struct block {
 	struct kilni_transfer transfer;
 	const struct kilni_file_part *part;
@@ -27,6 +30,7 @@ struct run {
 	struct block block[KILNI_IO_DEPTH];
 	struct block *idle;
 	char *stages;
+	bool pinned;                 /* the stages, for the device */
 	unsigned flying;
 	enum kiln_status status;
 	struct kilni_error_record error;
@@ -263,7 +267,45 @@ static uint64_t stage_bytes(const struct run *run)
 	return kilni_align_up(most, KILNI_DIRECT_ALIGN);
 }
 
-static enum kiln_status make_blocks(struct run *run, bool one)
+static uint64_t staged_bytes(const struct run *run)
+{
+	uint64_t sum = 0;
+
+	for (const struct kilni_file_part *p = run->part; p < run->end; p++)
+		if (is_staged(p))
+			sum += p->bytes;
+	return sum;
+}
+
+/*
+ * A device copies from pinned memory without another copy on the host. Pinning
+ * takes about as long as moving the same memory once, so it is for many rounds;
+ * where it is refused the pipe is only slower.
+ */
+static void pin_stages(struct run *run, uint64_t bytes)
+{
+	struct kilni_hw *hw = run->pipe->hw;
+	struct kilni_error_record before;
+
+	if (!bytes || staged_bytes(run) < PIN_ROUNDS * bytes)
+		return;
+	kilni_error_save(&before);
+	run->pinned = hw->driver->memory->host_pin(hw, run->stages, bytes) ==
+		      KILN_OK;
+	kilni_error_restore(&before);
+}
+
+static void free_stages(struct run *run, uint64_t bytes)
+{
+	struct kilni_hw *hw = run->pipe->hw;
+
+	if (run->pinned)
+		hw->driver->memory->host_unpin(hw, run->stages, bytes);
+	free(run->stages);
+}
+
+static enum kiln_status make_blocks(struct run *run, bool one,
+				    uint64_t *stages_bytes)
 {
 	uint64_t bytes = stage_bytes(run);
 	unsigned count = one ? 1 : bytes ? KILNI_FILE_STAGES : KILNI_IO_DEPTH;
@@ -283,6 +325,8 @@ static enum kiln_status make_blocks(struct run *run, bool one)
 		block->next = run->idle;
 		run->idle = block;
 	}
+	*stages_bytes = count * bytes;
+	pin_stages(run, *stages_bytes);
 	return KILN_OK;
 }
 
@@ -291,17 +335,18 @@ enum kiln_status kilni_pipe_run(const struct kilni_pipe *pipe)
 	struct run run = { .pipe = pipe, .part = pipe->part,
 			   .end = pipe->part + pipe->parts };
 	bool one = is_one_block(&run);
+	uint64_t stages_bytes;
 
 	if (run.part == run.end)
 		return KILN_OK;
 	if (!one && !*pipe->io)
 		KILNI_TRY(kilni_io_create(pipe->io));
-	KILNI_TRY(make_blocks(&run, one));
+	KILNI_TRY(make_blocks(&run, one, &stages_bytes));
 	if (one)
 		run_one(&run);
 	else
 		run_many(&run, *pipe->io);
-	free(run.stages);
+	free_stages(&run, stages_bytes);
 	if (run.status != KILN_OK)
 		kilni_error_restore(&run.error);
 	return run.status;

@@ -404,6 +404,9 @@ CALL(cuMemHostAlloc, void **pointer, size_t bytes, unsigned flags)
 /* Ranges share no page, as with the real one. */
 #define REGISTERED_MOST 64
 
+/* For tests: bytes pinned now, and all that ever were. */
+EXPORT size_t stub_cuda_pinned, stub_cuda_pinned_ever;
+
 static struct {
 	uintptr_t begin, end;
 } registered[REGISTERED_MOST];
@@ -429,6 +432,8 @@ CALL(cuMemHostRegister_v2, void *pointer, size_t bytes, unsigned flags)
 	if (!result) {
 		registered[free_slot].begin = begin;
 		registered[free_slot].end = end;
+		stub_cuda_pinned += bytes;
+		stub_cuda_pinned_ever += bytes;
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -443,6 +448,7 @@ CALL(cuMemHostUnregister, void *pointer)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < REGISTERED_MOST; i++)
 		if (registered[i].end && registered[i].begin == begin) {
+			stub_cuda_pinned -= registered[i].end - begin;
 			registered[i].end = 0;
 			result = 0;
 		}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <kiln/kiln.h>
 
@@ -135,6 +136,67 @@ static void refusals(struct kiln_device *device, void *native, uint64_t memory)
 	kiln_device_release(cpu);
 }
 
+/* ---- files ---- */
+
+#define FILE_BYTES ((size_t)65 << 20)
+
+/* A file that is empty but for a byte in each MiB. */
+static int make_file(char *path)
+{
+	int fd = mkstemp(path);
+
+	expect(fd >= 0 && !ftruncate(fd, (off_t)FILE_BYTES), path);
+	for (size_t i = 0; i < FILE_BYTES >> 20; i++) {
+		unsigned char byte = (unsigned char)(i + 1);
+
+		expect(pwrite(fd, &byte, 1, (off_t)((i << 20) + i)) == 1, path);
+	}
+	return fd;
+}
+
+static void check_bytes(struct kiln_tensor *t)
+{
+	unsigned char *data = malloc(FILE_BYTES);
+	size_t others = 0;
+
+	expect(data != NULL, "memory");
+	OK(kiln_tensor_read(t, data, FILE_BYTES));
+	for (size_t i = 0; i < FILE_BYTES >> 20; i++) {
+		expect(data[(i << 20) + i] == i + 1, "a byte of the file");
+		data[(i << 20) + i] = 0;
+	}
+	for (size_t i = 0; i < FILE_BYTES; i++)
+		others += data[i] != 0;
+	expect(!others, "the other bytes of the file");
+	free(data);
+}
+
+/* What a long file is staged in is pinned while it is read, a short one's not. */
+static void large_file(struct kiln_device *device)
+{
+	const int64_t all[] = { FILE_BYTES }, few[] = { 1 << 20 };
+	size_t *now = dlsym(library, "stub_cuda_pinned");
+	size_t *ever = dlsym(library, "stub_cuda_pinned_ever"), before;
+	char path[] = "/tmp/kiln-wrapped-XXXXXX";
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_file *file = NULL;
+	int fd = make_file(path);
+
+	expect(now && ever, "the stub's counters");
+	before = *ever;
+	OK(kiln_file_open(&file, path, 0));
+	OK(kiln_file_read(&t, file, 0, device, KILN_U8, 1, few));
+	expect(*ever == before, "a short file was pinned for");
+	OK(kiln_file_read(&t, file, 0, device, KILN_U8, 1, all));
+	expect(*ever > before, "nothing was pinned");
+	expect(*now == 0, "something is still pinned");
+	check_bytes(t);
+	kiln_tensor_release(t);
+	kiln_file_release(file);
+	unlink(path);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct kiln_device *device = NULL;
@@ -150,6 +212,7 @@ int main(int argc, char **argv)
 	OK(kiln_stream_set_current(device, stream));
 	work_between(device, native, stream, memory);
 	refusals(device, native, memory);
+	large_file(device);
 	/* Given back and wrapped again. */
 	OK(kiln_stream_set_current(device, NULL));
 	kiln_stream_release(stream);
