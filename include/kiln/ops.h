@@ -1081,7 +1081,9 @@ kiln_all_dim(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
  *
  * [.., M, K] x [.., K, N] -> [.., M, N]; the other axes broadcast. Rank 2..8,
  * both alike or right-aligned. number; f16 and bf16 accumulate in f32, integers
- * wrap. K = 0 gives zeros. [float_matmul, int_matmul]
+ * wrap. K = 0 gives zeros. Where a CPU has instructions for products of bf16
+ * (AVX512-BF16, AMX) they are used, and those take denormals as zeros;
+ * KILN_CPU_ISA=avx2 goes without. [float_matmul, int_matmul]
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_matmul(struct kiln_tensor **out, struct kiln_tensor *lhs,
