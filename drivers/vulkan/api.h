@@ -66,6 +66,7 @@
 	X(CmdDispatch)                                                         \
 	X(CmdPipelineBarrier)                                                  \
 	X(CmdCopyBuffer)                                                       \
+	X(CmdFillBuffer)                                                       \
 	X(CreateQueryPool)                                                     \
 	X(DestroyQueryPool)                                                    \
 	X(GetQueryPoolResults)                                                 \

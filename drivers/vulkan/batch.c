@@ -25,7 +25,7 @@ static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 	VkCommandBufferAllocateInfo commands = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
 		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 1,
+		.commandBufferCount = KILNI_VK_OWN,
 	};
 
 	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
@@ -33,7 +33,7 @@ static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 	KILNI_TRY(kilni_vk_stamps_create(hw, batch));
 	commands.commandPool = batch->pool;
 	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
-			&batch->commands);
+			batch->own);
 }
 
 static void destroy_slab(struct kilni_vk_hw *hw, struct kilni_vk_slab *slab)
@@ -130,7 +130,9 @@ static void start_batch(struct kilni_vk_queue *queue,
 	batch->submitted_ns = batch->finished_ns = 0;
 	batch->entries = batch->kernels = batch->report_count = 0;
 	batch->params_used = 0;
-	batch->bound = VK_NULL_HANDLE;
+	batch->owns = batch->listed = 0;
+	batch->ends = 0;
+	batch->refused = KILN_OK;
 	batch->found = __atomic_load_n(&hw->found, __ATOMIC_ACQUIRE);
 	batch->chunk = queue->chunk;
 	batch->slot = queue->slot;
@@ -179,30 +181,68 @@ struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue)
 
 /* ---- handing a batch over ---- */
 
-static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
-				     VkCommandBuffer commands, uint64_t value)
+void kilni_vk_batch_list(struct kilni_vk_batch *batch,
+			 const VkCommandBuffer *commands, unsigned count)
 {
-	VkTimelineSemaphoreSubmitInfo timeline = {
+	memcpy(&batch->list[batch->listed], commands,
+	       count * sizeof(*commands));
+	batch->listed += count;
+	/* What takes long is seen to get on. */
+	for (unsigned i = 1; i < count; i++)
+		batch->ends |= UINT64_C(1) << (batch->listed - i - 1);
+}
+
+/* One of the parts of a submission, of which the semaphore counts each. */
+struct part {
+	VkTimelineSemaphoreSubmitInfo timeline;
+	uint64_t value;
+};
+
+static void set_part(struct kilni_vk_hw *hw, struct part *part,
+		     VkSubmitInfo *info, uint64_t value)
+{
+	part->value = value;
+	part->timeline = (VkTimelineSemaphoreSubmitInfo){
 		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-		.signalSemaphoreValueCount = 1,
-		.pSignalSemaphoreValues = &value,
+		.signalSemaphoreValueCount = !hw->mute,
+		.pSignalSemaphoreValues = &part->value,
 	};
-	VkSubmitInfo info = {
+	*info = (VkSubmitInfo){
 		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-		.pNext = &timeline,
-		.commandBufferCount = 1,
-		.pCommandBuffers = &commands,
-		.signalSemaphoreCount = 1,
+		.pNext = &part->timeline,
+		.signalSemaphoreCount = !hw->mute,
 		.pSignalSemaphores = &hw->semaphore,
 	};
+}
+
+/*
+ * Hands commands over in order; the semaphore counts those whose bit is set in
+ * ends, and the last. queue_lock is held.
+ */
+static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
+				     const VkCommandBuffer *commands,
+				     unsigned count, uint64_t ends)
+{
+	VkSubmitInfo info[KILNI_VK_LISTED];
+	struct part part[KILNI_VK_LISTED];
+	unsigned parts = 0;
+	bool fresh = true;
 
 	if (KILNI_FAULT("vulkan_signal") != KILN_OK)
 		hw->mute = true;
-	if (hw->mute)
-		info.signalSemaphoreCount =
-			timeline.signalSemaphoreValueCount = 0;
-	return KILNI_VK(&hw->vk, QueueSubmit, hw->queue, 1, &info,
-			VK_NULL_HANDLE);
+	for (unsigned i = 0; i < count; i++) {
+		if (fresh) {
+			set_part(hw, &part[parts], &info[parts],
+				 hw->signalled + parts + 1);
+			info[parts++].pCommandBuffers = &commands[i];
+		}
+		info[parts - 1].commandBufferCount++;
+		fresh = ends >> i & 1;
+	}
+	KILNI_TRY(KILNI_VK(&hw->vk, QueueSubmit, hw->queue, parts, info,
+			   VK_NULL_HANDLE));
+	hw->signalled += parts;
+	return KILN_OK;
 }
 
 /* Both locks' part of handing over; queue_lock is held. */
@@ -236,7 +276,6 @@ static const struct kilni_entry *next_entry(struct kilni_chunk **chunk,
 /* Nothing of the batch runs. */
 static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
 {
-	struct kilni_queue_client *client = &batch->queue->client;
 	struct kilni_chunk *chunk = batch->chunk;
 	unsigned slot = batch->slot;
 
@@ -245,31 +284,15 @@ static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
 
 		if (batch->fate[i] == KILNI_VK_PASSED)
 			continue;
+		if (entry->kind == KILNI_ENTRY_KERNEL ||
+		    entry->kind == KILNI_ENTRY_GRAPH)
+			kilni_vk_blame(batch, entry, 0, status, NULL);
+		if (batch->fate[i] == KILNI_VK_REPLAYED)
+			kilni_vk_end_turn(batch, i, entry);
 		batch->fate[i] = KILNI_VK_PASSED;
-		if (entry->kind != KILNI_ENTRY_KERNEL)
-			continue;
-		client->failed(client->context, entry, status, NULL);
 	}
-	batch->recording = false;
 	/* What the barriers in it covered is open again. */
 	batch->queue->join = true;
-}
-
-/* Makes what the kernels wrote visible to the host where it will look. */
-static void show_host(struct kilni_vk_hw *hw, struct kilni_vk_batch *batch)
-{
-	VkMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-		.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-		.dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-	};
-
-	if (!hw->reads_mapped && !batch->report_count)
-		return;
-	hw->vk.CmdPipelineBarrier(batch->commands,
-				  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-				  VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
-				  0, NULL, 0, NULL);
 }
 
 static enum kiln_status submit_commands(struct kilni_vk_hw *hw,
@@ -277,15 +300,11 @@ static enum kiln_status submit_commands(struct kilni_vk_hw *hw,
 {
 	enum kiln_status status;
 
-	show_host(hw, batch);
 	batch->submitted_ns = kilni_trace_begin();
-	KILNI_TRY(KILNI_VK(&hw->vk, EndCommandBuffer, batch->commands));
 	pthread_mutex_lock(&hw->queue_lock);
-	status = queue_submit(hw, batch->commands, hw->signalled + 1);
-	if (status == KILN_OK) {
-		hw->signalled++;
+	status = queue_submit(hw, batch->list, batch->listed, batch->ends);
+	if (status == KILN_OK)
 		push(hw, batch);
-	}
 	pthread_mutex_unlock(&hw->queue_lock);
 	return status;
 }
@@ -295,14 +314,17 @@ void kilni_vk_batch_submit(struct kilni_vk_batch *batch)
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 	enum kiln_status status;
 
-	if (batch->recording) {
+	kilni_vk_close_commands(batch);
+	status = batch->refused;
+	if (status == KILN_OK && batch->listed) {
 		status = submit_commands(hw, batch);
 		if (status == KILN_OK)
 			return;
-		if (status == KILN_ERR_DEVICE_LOST)
-			kilni_vk_lose(hw, false);
-		fail_kernels(batch, status);
 	}
+	if (status == KILN_ERR_DEVICE_LOST)
+		kilni_vk_lose(hw, false);
+	if (status != KILN_OK)
+		fail_kernels(batch, status);
 	pthread_mutex_lock(&hw->queue_lock);
 	push(hw, batch);
 	pthread_mutex_unlock(&hw->queue_lock);
@@ -393,10 +415,8 @@ enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
 	enum kiln_status status;
 
 	pthread_mutex_lock(&hw->queue_lock);
-	value = hw->signalled + 1;
-	status = queue_submit(hw, commands, value);
-	if (status == KILN_OK)
-		hw->signalled = value;
+	status = queue_submit(hw, &commands, 1, 0);
+	value = hw->signalled;
 	pthread_mutex_unlock(&hw->queue_lock);
 	if (status == KILN_ERR_DEVICE_LOST)
 		kilni_vk_lose(hw, false);
@@ -463,9 +483,12 @@ static void finish_entry(struct kilni_vk_batch *batch, unsigned i,
 					entry->params.call.user);
 	else if (entry->kind == KILNI_ENTRY_CLOCK)
 		kilni_vk_finish_stamp(batch, i, entry->params.clock.stamp);
+	else if (batch->fate[i] == KILNI_VK_REPLAYED)
+		ran = kilni_vk_finish_replay(batch, i, entry);
 	else if (batch->fate[i] != KILNI_VK_PASSED)
 		ran = finish_kernel(batch, entry, reports,
-				    reports ? (*report)++ : 0);
+				    reports ? (*report)++ : 0) &&
+		      entry->kind == KILNI_ENTRY_KERNEL;
 	if (KILNI_UNLIKELY(batch->submitted_ns) && ran)
 		kilni_vk_trace_kernel(batch, i, entry);
 }
@@ -621,6 +644,7 @@ void kilni_vk_batches_close(struct kilni_vk_hw *hw)
 		hw->slabs = slab->next;
 		destroy_slab(hw, slab);
 	}
+	kilni_vk_graphs_close(hw);
 	if (hw->device && !hw->hung)
 		hw->vk.DestroySemaphore(hw->device, hw->semaphore, NULL);
 }

@@ -138,14 +138,28 @@ enum kilni_vk_fate {
 	KILNI_VK_PASSED,           /* no kernel, or skipped, or failed */
 	KILNI_VK_RAN,
 	KILNI_VK_REPORTS,          /* the same, and it has the next report */
-	KILNI_VK_STAMPED           /* a CLOCK whose time is written */
+	KILNI_VK_STAMPED,          /* a CLOCK whose time is written */
+	KILNI_VK_REPLAYED          /* a GRAPH */
 };
+
+/*
+ * A batch is a list of command buffers: its own, each up to the next replay,
+ * and those of the graphs that are replayed.
+ */
+#define KILNI_VK_OWN 4
+#define KILNI_VK_LISTED 48
 
 struct kilni_vk_batch {
 	struct kilni_vk_batch *next;
 	struct kilni_vk_queue *queue;
 	VkCommandPool pool;
-	VkCommandBuffer commands;
+	VkCommandBuffer own[KILNI_VK_OWN];
+	VkCommandBuffer commands;  /* the one of them that is next, or open */
+	unsigned owns;             /* of them that are listed */
+	VkCommandBuffer list[KILNI_VK_LISTED];
+	unsigned listed;
+	uint64_t ends;             /* bit i: the semaphore counts list[i] */
+	enum kiln_status refused;  /* of the driver; then nothing of it runs */
 	char *params;              /* mapped, and where kernels see them */
 	VkDeviceAddress params_address;
 	char *reports;
@@ -158,6 +172,7 @@ struct kilni_vk_batch {
 	uint64_t submitted_ns, finished_ns; /* where the process is traced */
 	unsigned entries, kernels, report_count;
 	uint32_t params_used;
+	uint8_t turn[KILNI_VK_BATCH_ENTRIES]; /* of a GRAPH */
 	VkPipeline bound;
 	uint64_t first_seq, last_seq;
 	uint64_t value;            /* done when the semaphore has it */
@@ -183,6 +198,10 @@ struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue);
 
 /* Hands a recorded batch over; its entries fail where that is refused. */
 void kilni_vk_batch_submit(struct kilni_vk_batch *batch);
+
+/* Lists commands of others behind all that was recorded so far. */
+void kilni_vk_batch_list(struct kilni_vk_batch *batch,
+			 const VkCommandBuffer *commands, unsigned count);
 
 /*
  * Completes what is done. calls: also the batches that have CALL entries, and
@@ -222,6 +241,38 @@ void kilni_vk_finish_stamp(struct kilni_vk_batch *batch, unsigned entry,
 			   struct kilni_stamp *stamp);
 void kilni_vk_trace_kernel(struct kilni_vk_batch *batch, unsigned entry,
 			   const struct kilni_entry *what);
+
+/* ---- graphs (graph.c) ---- */
+
+/* Command buffers that a replay puts into a batch, one of its own included. */
+#define KILNI_VK_REPLAY_MOST 20
+
+enum kiln_status kilni_vk_graph_create(struct kilni_hw *hw,
+				       struct kilni_entry *const *entry,
+				       unsigned count, void **out);
+void kilni_vk_graph_destroy(struct kilni_hw *hw, void *graph);
+/* Those that were destroyed when the device was lost; it is idle. */
+void kilni_vk_graphs_close(struct kilni_vk_hw *hw);
+
+/*
+ * Whether an entry of kind GRAPH has to wait for an earlier replay of it. The
+ * turn it will have stays free until it is taken by kilni_vk_replay.
+ */
+bool kilni_vk_replay_waits(const struct kilni_entry *entry);
+/* Puts the replay into the batch, whose last entry it is. */
+void kilni_vk_replay(struct kilni_vk_batch *batch,
+		     const struct kilni_entry *entry);
+/* Tells what failed in entry i; true where it ran. */
+bool kilni_vk_finish_replay(struct kilni_vk_batch *batch, unsigned i,
+			    const struct kilni_entry *entry);
+/* Another replay may have the turn that entry i of the batch had. */
+void kilni_vk_end_turn(const struct kilni_vk_batch *batch, unsigned i,
+		       const struct kilni_entry *entry);
+/* Blames the entry, or an operation of the graph that it replays. */
+void kilni_vk_blame(struct kilni_vk_batch *batch,
+		    const struct kilni_entry *entry, unsigned operation,
+		    enum kiln_status status,
+		    const struct kilni_report *report);
 
 /* ---- queues (queue.c) ---- */
 
@@ -285,7 +336,10 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 /* Opens the batch's commands where that has not been done. */
 enum kiln_status kilni_vk_open_commands(struct kilni_vk_batch *batch);
 
-/* Room for the parameters of one more entry. */
+/* Ends and lists the batch's open commands; a refusal stays with the batch. */
+void kilni_vk_close_commands(struct kilni_vk_batch *batch);
+
+/* Room for one more entry. */
 bool kilni_vk_has_room(const struct kilni_vk_batch *batch);
 
 bool kilni_vk_has_kernel(enum kilni_kernel kernel);
@@ -344,7 +398,8 @@ struct kilni_vk_hw {
 	struct kilni_vk_batch *oldest, **newest;
 	struct kilni_vk_batch *free;
 	struct kilni_vk_slab *slabs;
-	struct kilni_vk_queue *starved;
+	struct kilni_vk_queue *starved; /* of batches, or of turns of a graph */
+	void *left_graphs;         /* released when it was lost */
 	struct kilni_vk_queue *finishing; /* its batch is being completed */
 	bool retiring, asleep, stop, has_thread;
 	uint64_t reached;          /* the semaphore's last value seen ... */

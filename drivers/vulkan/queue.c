@@ -51,7 +51,8 @@ static bool is_blocked(const struct kilni_entry *entry)
 	if (entry->kind == KILNI_ENTRY_GATE)
 		return !__atomic_load_n(entry->params.gate.gate,
 					__ATOMIC_ACQUIRE);
-	return false;
+	return entry->kind == KILNI_ENTRY_GRAPH &&
+	       kilni_vk_replay_waits(entry);
 }
 
 static bool hold_for(struct kilni_vk_queue *queue,
@@ -101,9 +102,29 @@ static bool hold_at_gate(struct kilni_vk_queue *queue, const int *gate)
 	return false;
 }
 
+/* Until a batch is completed, and with it perhaps an earlier replay. */
+static bool hold_for_turn(struct kilni_vk_queue *queue,
+			  const struct kilni_entry *entry)
+{
+	struct kilni_vk_hw *hw = hw_of(queue);
+	bool held;
+
+	pthread_mutex_lock(&hw->lock);
+	held = kilni_vk_replay_waits(entry);
+	if (held) {
+		queue->state = KILNI_VK_HELD;
+		queue->next_starved = hw->starved;
+		hw->starved = queue;
+	}
+	pthread_mutex_unlock(&hw->lock);
+	return held;
+}
+
 /* True: the queue is held and no longer this thread's. */
 static bool hold(struct kilni_vk_queue *queue, const struct kilni_entry *entry)
 {
+	if (entry->kind == KILNI_ENTRY_GRAPH)
+		return hold_for_turn(queue, entry);
 	if (entry->kind == KILNI_ENTRY_WAIT)
 		return hold_for(queue, vk_queue(entry->params.wait.wait_queue),
 				entry->params.wait.wait_seq);
@@ -207,8 +228,14 @@ static void record_entry(struct kilni_vk_batch *batch,
 	queue->join |= entry->kind == KILNI_ENTRY_WAIT;
 	if (entry->kind == KILNI_ENTRY_CLOCK)
 		record_clock(batch);
-	if (entry->kind != KILNI_ENTRY_KERNEL || is_refused(queue, entry))
+	if ((entry->kind != KILNI_ENTRY_KERNEL &&
+	     entry->kind != KILNI_ENTRY_GRAPH) ||
+	    is_refused(queue, entry))
 		return;
+	if (entry->kind == KILNI_ENTRY_GRAPH) {
+		kilni_vk_replay(batch, entry);
+		return;
+	}
 	status = record_kernel(batch, entry);
 	if (status == KILN_OK) {
 		*fate = batch->report_count > reports ? KILNI_VK_REPORTS
@@ -422,6 +449,6 @@ const struct kilni_queue_ops kilni_vk_queue_ops = {
 	.completed = queue_completed,
 	.wait = queue_wait,
 	.run_inline = kilni_queue_stub_run_inline,
-	.graph_create = kilni_queue_stub_graph_create,
-	.graph_destroy = kilni_queue_stub_graph_destroy,
+	.graph_create = kilni_vk_graph_create,
+	.graph_destroy = kilni_vk_graph_destroy,
 };

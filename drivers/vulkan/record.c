@@ -46,9 +46,46 @@ static enum kiln_status begin(struct kilni_vk_hw *hw,
 		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
 	};
 
-	KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device, batch->pool,
-			   0));
+	if (!batch->owns)
+		KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device,
+				   batch->pool, 0));
+	batch->commands = batch->own[batch->owns];
+	batch->bound = VK_NULL_HANDLE;
 	return KILNI_VK(&hw->vk, BeginCommandBuffer, batch->commands, &info);
+}
+
+/* Makes what the kernels wrote visible to the host where it will look. */
+static void show_host(struct kilni_vk_hw *hw, struct kilni_vk_batch *batch)
+{
+	VkMemoryBarrier barrier = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+		.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+		.dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+	};
+
+	if (!hw->reads_mapped && !batch->report_count)
+		return;
+	hw->vk.CmdPipelineBarrier(batch->commands,
+				  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+				  VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
+				  0, NULL, 0, NULL);
+}
+
+void kilni_vk_close_commands(struct kilni_vk_batch *batch)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	enum kiln_status status;
+
+	if (!batch->recording)
+		return;
+	show_host(hw, batch);
+	batch->recording = false;
+	batch->owns++;
+	status = KILNI_VK(&hw->vk, EndCommandBuffer, batch->commands);
+	if (status != KILN_OK)
+		batch->refused = status;
+	else
+		kilni_vk_batch_list(batch, &batch->commands, 1);
 }
 
 static void add_barrier(struct kilni_vk_batch *batch, VkPipelineStageFlags src,
@@ -145,7 +182,9 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 
 bool kilni_vk_has_room(const struct kilni_vk_batch *batch)
 {
-	return batch->params_used + ROOM_BYTES <= KILNI_VK_PARAMS_BYTES;
+	return batch->params_used + ROOM_BYTES <= KILNI_VK_PARAMS_BYTES &&
+	       batch->owns + 1 < KILNI_VK_OWN &&
+	       batch->listed + KILNI_VK_REPLAY_MOST < KILNI_VK_LISTED;
 }
 
 /* ---- barriers, only where entries conflict ---- */

@@ -269,6 +269,130 @@ START_TEST(device_that_never_answers)
 }
 END_TEST
 
+/* ---- graphs ---- */
+
+/* z = x[3, 0] + 0 times a random number: it reports, and it draws. */
+static enum kiln_status step_once(struct kiln_device *device,
+				  struct kiln_tensor *z, struct kiln_tensor *x,
+				  struct kiln_tensor *at)
+{
+	struct kiln_distribution uniform = { KILN_RANDOM_UNIFORM, 0, 1 };
+	struct kiln_tensor *y = NULL, *r = NULL;
+	enum kiln_status status = kiln_select(&y, x, 0, at);
+
+	if (!status)
+		status = kiln_random(&r, device, KILN_F32, 1, SHAPE(2),
+				     uniform);
+	if (!status)
+		status = kiln_mul_scalar(&r, r, kiln_float(0));
+	if (!status)
+		status = kiln_add(&y, y, r);
+	if (!status)
+		status = kiln_copy_into(z, y);
+	kiln_tensor_release(y);
+	kiln_tensor_release(r);
+	return status;
+}
+
+struct replayed {
+	struct kiln_tensor *x, *at, *z;
+	struct kiln_graph *graph;
+};
+
+static enum kiln_status make_replayed(struct kiln_device *device,
+				      struct replayed *r)
+{
+	const float data[] = { 1, 2, 3, 4 }, zero[] = { 0, 0 };
+	const int32_t at[] = { 3, 0 };
+	enum kiln_status status;
+
+	memset(r, 0, sizeof(*r));
+	status = kiln_tensor_from_data(&r->x, device, KILN_F32, 1, SHAPE(4),
+				       data, sizeof(data));
+	if (!status)
+		status = kiln_tensor_from_data(&r->at, device, KILN_I32, 1,
+					       SHAPE(2), at, sizeof(at));
+	if (!status)
+		status = kiln_tensor_from_data(&r->z, device, KILN_F32, 1,
+					       SHAPE(2), zero, sizeof(zero));
+	if (!status)
+		status = kiln_graph_prepare(device);
+	if (!status)
+		status = step_once(device, r->z, r->x, r->at);
+	if (!status)
+		status = kiln_graph_start_capture(device);
+	if (!status)
+		status = step_once(device, r->z, r->x, r->at);
+	if (!status)
+		status = kiln_graph_stop_capture(&r->graph, device);
+	return status;
+}
+
+static void release_replayed(struct kiln_device *device, struct replayed *r)
+{
+	kiln_graph_abandon(device);
+	kiln_graph_release(r->graph);
+	kiln_tensor_release(r->x);
+	kiln_tensor_release(r->at);
+	kiln_tensor_release(r->z);
+}
+
+/* More than there are turns. */
+static enum kiln_status replay_all(struct replayed *r)
+{
+	enum kiln_status status = KILN_OK;
+	float have[2] = { 0, 0 };
+
+	for (int i = 0; i < 10 && !status; i++)
+		status = kiln_graph_replay(r->graph);
+	if (!status)
+		status = kiln_tensor_read(r->z, have, sizeof(have));
+	if (!status)
+		ck_assert(have[0] == 4 && have[1] == 1);
+	return status;
+}
+
+static enum kiln_status graph_program(struct kiln_device *device)
+{
+	struct replayed r;
+	enum kiln_status status = make_replayed(device, &r);
+
+	if (!status)
+		status = replay_all(&r);
+	release_replayed(device, &r);
+	return status;
+}
+
+/* The graph goes while a device that does not answer may still run it. */
+START_TEST(graph_on_a_device_that_never_answers)
+{
+	struct replayed r;
+
+	OK(make_replayed(dev, &r));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vulkan_signal", 1, KILN_ERR_DRIVER));
+	ck_assert_int_eq(replay_all(&r), KILN_ERR_DEVICE_LOST);
+	FAILS(kiln_graph_replay(r.graph), KILN_ERR_DEVICE_LOST, "lost");
+	release_replayed(dev, &r);
+	teardown();
+	setup();
+	OK(graph_program(dev));
+}
+END_TEST
+
+/* Likewise where the driver says that the device is lost. */
+START_TEST(graph_on_a_device_that_is_lost)
+{
+	struct replayed r;
+
+	OK(make_replayed(dev, &r));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vkQueueSubmit", 3, KILN_ERR_DEVICE_LOST));
+	ck_assert_int_eq(replay_all(&r), KILN_ERR_DEVICE_LOST);
+	release_replayed(dev, &r);
+}
+END_TEST
+
 /* ---- every call fails in turn ---- */
 
 static enum kiln_status small_program(struct kiln_device *device)
@@ -507,11 +631,49 @@ static bool is_there(void)
 	       WIFEXITED(status) && WEXITSTATUS(status) == 1;
 }
 
+/* One fault in a graph's life; a device that is lost makes way for another. */
+static bool survive_in_graph(uint64_t nth, enum kiln_status status)
+{
+	struct kiln_stream *own = NULL;
+	uint64_t passes;
+
+	OK(kiln_stream_current(&own, dev));
+	OK(kilni_fault_set("*", nth, status));
+	status = graph_program(dev);
+	passes = kilni_fault_passes();
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	if (status)
+		ck_assert(*kiln_error_message());
+	if (status != KILN_ERR_DEVICE_LOST && kiln_stream_reset(own) == KILN_OK)
+		OK(graph_program(dev));
+	kiln_stream_release(own);
+	if (kiln_device_sync(dev) != KILN_OK) {
+		teardown();
+		setup();
+	}
+	return passes >= nth;
+}
+
+START_TEST(every_call_of_a_graph_fails_in_turn)
+{
+	uint64_t nth = 1, step = _i ? 7 : SANITIZED ? 3 : 1;
+
+	/* One of the faults is a device that never answers. */
+	setenv("KILN_VULKAN_TIMEOUT_MS", "200", 1);
+	setup();
+	while (survive_in_graph(nth, _i ? KILN_ERR_DEVICE_LOST
+					: KILN_ERR_DRIVER))
+		nth += step;
+	ck_assert_int_gt((int)nth, 50);
+	teardown();
+}
+END_TEST
+
 static void add_cases(Suite *suite)
 {
 	TCase *device = tcase_create("device"), *limits = tcase_create("limits");
 	TCase *hung = tcase_create("hung"), *sweep = tcase_create("sweep");
-	TCase *cache = tcase_create("cache");
+	TCase *cache = tcase_create("cache"), *graphs = tcase_create("graphs");
 
 	tcase_add_checked_fixture(device, setup, teardown);
 	tcase_set_timeout(device, 240);
@@ -520,6 +682,7 @@ static void add_cases(Suite *suite)
 	tcase_add_test(device, empty_tensors_submit_nothing);
 	tcase_add_test(device, one_queue_many_threads);
 	tcase_add_test(device, submit_that_loses_the_device);
+	tcase_add_test(device, graph_on_a_device_that_is_lost);
 	suite_add_tcase(suite, device);
 	tcase_add_checked_fixture(limits, setup_limits, teardown);
 	tcase_set_timeout(limits, 60);
@@ -528,11 +691,15 @@ static void add_cases(Suite *suite)
 	tcase_add_checked_fixture(hung, setup_impatient, teardown);
 	tcase_set_timeout(hung, 60);
 	tcase_add_test(hung, device_that_never_answers);
+	tcase_add_test(hung, graph_on_a_device_that_never_answers);
 	suite_add_tcase(suite, hung);
 	tcase_set_timeout(sweep, 400);
 	tcase_add_loop_test(sweep, every_call_fails_in_turn, 0,
 			    COUNT(injected));
 	suite_add_tcase(suite, sweep);
+	tcase_set_timeout(graphs, 300);
+	tcase_add_loop_test(graphs, every_call_of_a_graph_fails_in_turn, 0, 2);
+	suite_add_tcase(suite, graphs);
 	tcase_add_checked_fixture(cache, setup_folder, teardown_folder);
 	tcase_set_timeout(cache, 120);
 	tcase_add_test(cache, damaged_cache_is_replaced);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the Vulkan driver on a software device under the validation layer, with
-# its checks of threads: it must have nothing to say.
+# its checks of threads and of barriers: it must have nothing to say.
 set -eu
 [ -z "${CHECK_QUICK-}" ] || exit 77
 [ -z "${SANITIZER_CFLAGS-}" ] || exit 77
@@ -23,6 +23,7 @@ khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
 khronos_validation.report_flags = error,warn
 khronos_validation.log_filename = stdout
 khronos_validation.disables =
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 SETTINGS
 VK_LAYER_SETTINGS_PATH=$folder/vk_layer_settings.txt
 VK_INSTANCE_LAYERS=$layer
@@ -48,7 +49,7 @@ run()
 		echo "the layer was not loaded"
 		exit 1
 	}
-	if grep -E 'Validation (Error|Warning)|VUID-|UNASSIGNED-' \
+	if grep -E 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-' \
 		"$folder/out" "$folder/err" > "$folder/said"; then
 		head -20 "$folder/said"
 		exit 1
@@ -69,3 +70,5 @@ CK_RUN_CASE=windows
 KILN_TEST_DEVICE=vulkan:cpu
 export KILN_TEST_DEVICE
 run "$builddir/tests/unit/t_profile"
+unset CK_RUN_CASE
+run "$builddir/tests/unit/t_graph"
