@@ -8,7 +8,7 @@
  * What streams have freed beyond their caches: full magazines by size and
  * stream, which go in and out as a whole. They are merged with their
  * neighbours when a pool would have to grow, and what the stream did not need
- * for as many allocations as the bin holds blocks; where it does nothing any
+ * for as many allocations as it may have kept blocks; where it does nothing any
  * more, after eight times as many on all streams.
  */
 
@@ -44,7 +44,9 @@ void kilni_magazine_release(struct kilni_pools *pools,
 			    struct kilni_magazine *magazine)
 {
 	while (magazine->count)
-		kilni_block_release(pools, magazine->block[--magazine->count]);
+		kilni_block_release(
+			pools,
+			kilni_block_of(magazine->head[--magazine->count]));
 }
 
 void kilni_magazine_fetch(const struct kilni_magazine *magazine, bool full)
@@ -53,12 +55,12 @@ void kilni_magazine_fetch(const struct kilni_magazine *magazine, bool full)
 	uint64_t i, first = full ? KILNI_MAGAZINE - KILNI_FETCH_AHEAD : 0;
 
 	for (i = first; i < first + KILNI_FETCH_AHEAD; i++)
-		__builtin_prefetch(magazine->block[i], 1);
+		__builtin_prefetch(magazine->head[i], 1);
 	if (!next)
 		return;
 	__builtin_prefetch(next, 1);
-	__builtin_prefetch(&next->block[first], 1);
-	__builtin_prefetch(&next->block[first + KILNI_FETCH_AHEAD - 1], 1);
+	__builtin_prefetch(&next->head[first], 1);
+	__builtin_prefetch(&next->head[first + KILNI_FETCH_AHEAD - 1], 1);
 }
 
 /* ---- bins ---- */
@@ -78,9 +80,10 @@ static struct kilni_bin *find_bin(struct kilni_pools *pools,
 	return bin;
 }
 
+/* The class in front of the bin has up to two full ones, which go first. */
 static uint64_t age_of(const struct kilni_bin *bin)
 {
-	return kilni_max_u64(bin->count * KILNI_MAGAZINE, BIN_AGE);
+	return kilni_max_u64((bin->count + 2) * KILNI_MAGAZINE, BIN_AGE);
 }
 
 static void is_used(const struct kilni_pools *pools, struct kilni_bin *bin)
@@ -148,13 +151,24 @@ static struct kilni_magazine *take(struct kilni_pools *pools,
 static bool convert(struct kilni_pools *pools, struct kilni_magazine *magazine,
 		    void *stream)
 {
+	unsigned slot = kilni_slot_of(pools, stream);
 	uint64_t i;
 
-	for (i = 0; i < magazine->count; i++)
-		if (!kilni_uses_ready(pools, magazine->block[i], stream))
+	for (i = 0; i < magazine->count; i++) {
+		struct kilni_block *block = kilni_block_of(magazine->head[i]);
+
+		kilni_head_settle(block);
+		if (!kilni_uses_ready(pools, block, stream))
 			return false;
-	for (i = 0; i < magazine->count; i++)
-		magazine->block[i]->behind = stream;
+	}
+	for (i = 0; i < magazine->count; i++) {
+		struct kilni_head *head = magazine->head[i];
+		struct kilni_block *block = kilni_block_of(head);
+
+		block->behind = stream;
+		kilni_head_open(pools, block, head->pool, slot,
+				KILNI_HEAD_KEPT);
+	}
 	return true;
 }
 

@@ -2,33 +2,63 @@
 #include "alloc/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define SLAB_BLOCKS 127
+/* Slabs lie at multiples of it; so many blocks fit. */
+#define SLAB_BYTES 65536
+#define SLAB_BLOCKS 408
 
-/* A block's record is two cache lines, and starts on one. */
-_Static_assert(sizeof(struct kilni_block) == 128, "size of a block's record");
+_Static_assert(sizeof(struct kilni_head) == 32, "two heads to a cache line");
 
 struct kilni_slab {
+	struct kilni_head head[SLAB_BLOCKS];
 	struct kilni_block block[SLAB_BLOCKS];
 	struct kilni_slab *next;
 };
 
+/* With what malloc adds a slab ends where the next one may begin. */
+_Static_assert(sizeof(struct kilni_slab) <= SLAB_BYTES - 64,
+	       "a slab's records");
+
 /* ---- metadata ---- */
+
+static struct kilni_slab *slab_of(const void *record)
+{
+	return (struct kilni_slab *)((uintptr_t)record &
+				     ~(uintptr_t)(SLAB_BYTES - 1));
+}
+
+struct kilni_head *kilni_head_of(const struct kilni_block *block)
+{
+	struct kilni_slab *slab = slab_of(block);
+
+	return &slab->head[block - slab->block];
+}
+
+struct kilni_block *kilni_block_of(const struct kilni_head *head)
+{
+	struct kilni_slab *slab = slab_of(head);
+
+	return &slab->block[head - slab->head];
+}
 
 static bool add_slab(struct kilni_pools *pools)
 {
-	size_t bytes = kilni_align_up(sizeof(struct kilni_slab), 64);
-	struct kilni_slab *slab = aligned_alloc(64, bytes);
+	struct kilni_slab *slab;
+	void *memory;
 	unsigned i;
 
-	if (!slab)
+	if (posix_memalign(&memory, SLAB_BYTES, sizeof(*slab)))
 		return false;
+	slab = memory;
+	memset(slab->head, 0, sizeof(slab->head));
 	slab->next = pools->slabs;
 	pools->slabs = slab;
 	/* So that they are taken in order of their addresses. */
 	for (i = SLAB_BLOCKS; i-- > 0;) {
 		struct kilni_block *block = &slab->block[i];
 
+		slab->head[i].slot = KILNI_STREAM_SLOTS;
 		block->uses = block->near;
 		block->capacity = KILNI_USES_INLINE;
 		block->left = pools->spare;
@@ -59,7 +89,6 @@ struct kilni_block *kilni_block_new(struct kilni_pools *pools)
 	pools->spare = block->left;
 	block->behind = block;
 	block->count = 0;
-	block->bytes = 0;
 	block->stale = false;
 	block->left = block->right = NULL;
 	block->before = block->after = NULL;
@@ -148,7 +177,7 @@ bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 		remove_free(block);
 	else if (!kilni_block_split(pools, block, size))
 		return false;
-	kilni_block_set(block, KILNI_BLOCK_LIVE);
+	block->state = KILNI_BLOCK_LIVE;
 	if (!block->page->used++)
 		kilni_idle_remove(pools, block->page);
 	return true;
@@ -220,7 +249,9 @@ void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_page_record *page = block->page;
 
-	kilni_block_set(block, KILNI_BLOCK_FREE);
+	kilni_head_settle(block);
+	kilni_head_set(kilni_head_of(block), 0);
+	block->state = KILNI_BLOCK_FREE;
 	page->used--;
 	if (page == &pools->range.page)
 		kilni_range_touch(pools, block);

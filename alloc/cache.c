@@ -46,9 +46,10 @@ static struct kilni_cache *new_cache(struct kilni_pools *pools)
 
 enum kiln_status kilni_caches_create(struct kilni_pools *pools)
 {
-	pools->slots = calloc(KILNI_STREAM_SLOTS, sizeof(*pools->slots));
+	pools->slots = calloc(KILNI_STREAM_SLOTS + 1, sizeof(*pools->slots));
 	if (!pools->slots || !new_cache(pools))
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0, "pools: caches");
+	pools->slots[KILNI_STREAM_SLOTS].cache = pools->cache[0];
 	return KILN_OK;
 }
 
@@ -78,6 +79,21 @@ static void enter(struct kilni_pools *pools, void *stream,
 	pools->slots[i % KILNI_STREAM_SLOTS].cache = cache;
 	__atomic_store_n(&pools->slots[i % KILNI_STREAM_SLOTS].stream, stream,
 			 __ATOMIC_RELEASE);
+}
+
+unsigned kilni_slot_of(const struct kilni_pools *pools, const void *stream)
+{
+	size_t i = kilni_hash(stream, 0);
+
+	for (;; i++) {
+		const void *there =
+			pools->slots[i % KILNI_STREAM_SLOTS].stream;
+
+		if (there == stream)
+			return (unsigned)(i % KILNI_STREAM_SLOTS);
+		if (!there)
+			return KILNI_STREAM_SLOTS;
+	}
 }
 
 struct kilni_cache *kilni_cache_get(struct kilni_pools *pools, void *stream)
@@ -225,6 +241,7 @@ static bool make_room(struct kilni_pools *pools, struct kilni_cache *cache,
 static bool keep(struct kilni_pools *pools, struct kilni_cache *cache,
 		 struct kilni_block *block)
 {
+	struct kilni_head *head = kilni_head_of(block);
 	struct kilni_class *class;
 	bool kept;
 
@@ -233,9 +250,11 @@ static bool keep(struct kilni_pools *pools, struct kilni_cache *cache,
 	class = kilni_class_of(cache, block->behind, block->size);
 	if (!class)
 		class = open_class(pools, cache, block->behind, block->size);
-	kept = class && (kilni_class_push(class, block) ||
+	kilni_head_open(pools, block, head->pool,
+			kilni_slot_of(pools, block->behind), KILNI_HEAD_LIVE);
+	kept = class && (kilni_class_push(class, head) ||
 			 (make_room(pools, cache, class) &&
-			  kilni_class_push(class, block)));
+			  kilni_class_push(class, head)));
 	kilni_spin_unlock(&cache->lock);
 	return kept;
 }
@@ -244,7 +263,8 @@ void kilni_cache_keep(struct kilni_pools *pools, struct kilni_block *block)
 {
 	struct kilni_cache *cache = NULL;
 
-	if (block->behind != block && kilni_pool_is_kept(pools, block->pool))
+	if (block->behind != block &&
+	    kilni_pool_is_kept(pools, kilni_head_of(block)->pool))
 		cache = kilni_cache_of(pools, block->behind);
 	if (!cache || !keep(pools, cache, block))
 		kilni_block_release(pools, block);
@@ -260,32 +280,32 @@ static void load(struct kilni_pools *pools, const struct kilni_cache *cache,
 	class->loaded = magazine;
 }
 
-struct kilni_block *kilni_cache_refill(struct kilni_pools *pools,
-				       struct kilni_cache *cache, void *stream,
-				       uint64_t size)
+struct kilni_head *kilni_cache_refill(struct kilni_pools *pools,
+				      struct kilni_cache *cache, void *stream,
+				      uint64_t size)
 {
 	struct kilni_magazine *magazine;
-	struct kilni_block *block = NULL;
+	struct kilni_head *head = NULL;
 	struct kilni_class *class;
 
 	kilni_spin_lock(&cache->lock);
 	class = kilni_class_of(cache, stream, size);
 	if (class)
-		block = kilni_class_pop(class);
-	magazine = block ? NULL : kilni_bin_take(pools, stream, size);
+		head = kilni_class_pop(class);
+	magazine = head ? NULL : kilni_bin_take(pools, stream, size);
 	if (magazine) {
 		if (!class)
 			class = open_class(pools, cache, stream, size);
 		if (class) {
 			load(pools, cache, class, magazine);
-			block = kilni_class_pop(class);
+			head = kilni_class_pop(class);
 		} else {
 			kilni_magazine_release(pools, magazine);
 			kilni_magazine_drop(pools, magazine);
 		}
 	}
 	kilni_spin_unlock(&cache->lock);
-	return block;
+	return head;
 }
 
 /* ---- ageing and flushing ---- */

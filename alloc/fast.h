@@ -3,14 +3,14 @@
 #define KILNI_ALLOC_FAST_H
 
 /*
- * The fast path: what goes on under a cache's lock alone. It touches the first
- * line of the block's record and no neighbour.
+ * The fast path: what goes on under a cache's lock alone. It touches the
+ * block's head and nothing else of it.
  */
 
 #include "alloc/internal.h"
 
 /*
- * Blocks ahead of the one taken or given whose records are fetched. Which ones
+ * Blocks ahead of the one taken or given whose heads are fetched. Which ones
  * are given next nobody knows; but where a program frees in the reverse order,
  * it is those that the magazine had in the places above.
  */
@@ -25,7 +25,7 @@ static inline size_t kilni_hash(const void *stream, uint64_t size)
 
 /* NULL: the stream has none yet. No lock is needed. */
 static inline struct kilni_cache *
-kilni_cache_of(const struct kilni_pools *pools, void *stream)
+kilni_cache_of(const struct kilni_pools *pools, const void *stream)
 {
 	size_t i = kilni_hash(stream, 0);
 	void *there;
@@ -70,10 +70,10 @@ static inline void kilni_class_swap(struct kilni_class *class)
 }
 
 /* A block that is live then, or NULL. */
-static inline struct kilni_block *kilni_class_pop(struct kilni_class *class)
+static inline struct kilni_head *kilni_class_pop(struct kilni_class *class)
 {
 	struct kilni_magazine *magazine = class->loaded;
-	struct kilni_block *block;
+	struct kilni_head *head;
 
 	if (KILNI_UNLIKELY(!magazine->count)) {
 		if (!class->previous || !class->previous->count)
@@ -81,22 +81,22 @@ static inline struct kilni_block *kilni_class_pop(struct kilni_class *class)
 		kilni_class_swap(class);
 		magazine = class->loaded;
 	}
-	block = magazine->block[--magazine->count];
+	head = magazine->head[--magazine->count];
 	if (magazine->count >= KILNI_FETCH_AHEAD)
-		__builtin_prefetch(magazine->block[magazine->count -
-						   KILNI_FETCH_AHEAD],
+		__builtin_prefetch(magazine->head[magazine->count -
+						  KILNI_FETCH_AHEAD],
 				   1);
 	class->unwanted = 0;
-	kilni_block_set(block, KILNI_BLOCK_LIVE);
-	return block;
+	kilni_head_set(head, head->state ^ (KILNI_HEAD_LIVE | KILNI_HEAD_KEPT));
+	return head;
 }
 
 /* false: there is no room. */
 static inline bool kilni_class_push(struct kilni_class *class,
-				    struct kilni_block *block)
+				    struct kilni_head *head)
 {
 	struct kilni_magazine *magazine = class->loaded;
-	struct kilni_block **place;
+	struct kilni_head **place;
 
 	if (KILNI_UNLIKELY(magazine->count == class->limit)) {
 		if (!class->previous || class->previous->count)
@@ -104,26 +104,49 @@ static inline bool kilni_class_push(struct kilni_class *class,
 		kilni_class_swap(class);
 		magazine = class->loaded;
 	}
-	kilni_block_set(block, KILNI_BLOCK_BINNED);
-	place = &magazine->block[magazine->count++];
-	if (*place == block &&
-	    magazine->count + KILNI_FETCH_AHEAD <= class->limit)
+	kilni_head_set(head, head->state ^ (KILNI_HEAD_LIVE | KILNI_HEAD_KEPT));
+	place = &magazine->head[magazine->count++];
+	if (*place != head)
+		*place = head;
+	else if (magazine->count + KILNI_FETCH_AHEAD <= class->limit)
 		__builtin_prefetch(place[KILNI_FETCH_AHEAD], 1);
-	*place = block;
 	return true;
+}
+
+/* As requested; live blocks only. */
+static inline uint64_t kilni_head_bytes(const struct kilni_head *head)
+{
+	uint32_t padding = __atomic_load_n(&head->padding, __ATOMIC_RELAXED);
+
+	if (KILNI_UNLIKELY(padding == KILNI_PADDING_MOST))
+		return __atomic_load_n(&kilni_block_of(head)->bytes,
+				       __ATOMIC_RELAXED);
+	return head->size - padding;
+}
+
+/* A snapshot reads it without the cache's lock. */
+static inline void kilni_head_set_bytes(struct kilni_head *head, uint64_t bytes)
+{
+	uint64_t padding = head->size - bytes;
+
+	if (KILNI_UNLIKELY(padding >= KILNI_PADDING_MOST)) {
+		padding = KILNI_PADDING_MOST;
+		__atomic_store_n(&kilni_block_of(head)->bytes, bytes,
+				 __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&head->padding, (uint32_t)padding, __ATOMIC_RELAXED);
 }
 
 /* A block is live for so many bytes from now on. */
 static inline void kilni_account_take(struct kilni_cache *cache,
-				      struct kilni_block *block, uint64_t bytes)
+				      struct kilni_head *head, uint64_t bytes)
 {
-	struct kilni_account *account = &cache->account[block->pool];
+	struct kilni_account *account = &cache->account[head->pool];
 
-	kilni_block_set_bytes(block, bytes);
-	block->home = (uint16_t)cache->index;
+	kilni_head_set_bytes(head, bytes);
 	account->allocations++;
 	account->live_bytes += bytes;
-	account->used_bytes += block->size;
+	account->used_bytes += head->size;
 	if (bytes > account->largest_request)
 		account->largest_request = bytes;
 	cache->recent++;
@@ -133,36 +156,35 @@ static inline void kilni_account_take(struct kilni_cache *cache,
 }
 
 static inline void kilni_account_give(struct kilni_cache *cache,
-				      struct kilni_block *block)
+				      const struct kilni_head *head)
 {
-	struct kilni_account *account = &cache->account[block->pool];
+	struct kilni_account *account = &cache->account[head->pool];
+	uint64_t bytes = kilni_head_bytes(head);
 
 	account->allocations--;
-	account->live_bytes -= block->bytes;
-	account->used_bytes -= block->size;
-	cache->live_bytes -= block->bytes;
-	kilni_block_set_bytes(block, 0);
+	account->live_bytes -= bytes;
+	account->used_bytes -= head->size;
+	cache->live_bytes -= bytes;
 }
 
 /*
  * Notes the uses of an owner where that is simple: at most one, on the stream
  * that the block comes behind. false: nothing was done.
  */
-static inline bool kilni_uses_note(struct kilni_block *block,
+static inline bool kilni_head_note(struct kilni_head *head, const void *stream,
 				   const struct kilni_use *uses, size_t count)
 {
 	if (!count)
 		return true;
-	if (count > 1 || block->behind != uses[0].stream)
+	if (count > 1 || uses[0].stream != stream ||
+	    head->state & KILNI_HEAD_FULL)
 		return false;
-	if (!block->count) {
-		block->uses[0] = uses[0];
-		block->count = 1;
+	if (head->state & KILNI_HEAD_USED) {
+		head->seq = kilni_max_u64(head->seq, uses[0].seq);
 		return true;
 	}
-	if (block->uses[0].stream != uses[0].stream)
-		return false;
-	block->uses[0].seq = kilni_max_u64(block->uses[0].seq, uses[0].seq);
+	head->seq = uses[0].seq;
+	kilni_head_set(head, head->state | KILNI_HEAD_USED);
 	return true;
 }
 

@@ -50,21 +50,46 @@
 #define KILNI_SCAN 32
 
 enum kilni_block_state {
-	KILNI_BLOCK_LIVE,
-	KILNI_BLOCK_BINNED,        /* in a magazine */
+	KILNI_BLOCK_LIVE,          /* or kept: its head tells which */
 	KILNI_BLOCK_PAGE,          /* range: a page of another pool lies there */
 	KILNI_BLOCK_HOLE,          /* range: addresses without memory */
 	KILNI_BLOCK_FREE,          /* in the pool's tree */
 	KILNI_BLOCK_TAIL           /* free and never carved: persistent pool */
 };
 
+/* What a head's state is made of; 0: the block is neither live nor kept. */
+enum {
+	KILNI_HEAD_LIVE = 1,
+	KILNI_HEAD_KEPT = 2,       /* in a magazine */
+	KILNI_HEAD_USED = 4,       /* seq counts as a use of the block */
+	KILNI_HEAD_FULL = 8        /* the block may have no room for it */
+};
+
+/*
+ * All of a live or kept block that the fast path touches. Heads lie together,
+ * apart from the blocks, two to a cache line: where many slices are live, what
+ * an allocation costs is the memory that it touches. It changes under the lock
+ * of the cache that the block counts in or lies in, the block itself under the
+ * pools'.
+ */
+struct kilni_head {
+	uint64_t address, size;    /* the block's */
+	uint64_t seq;              /* of the latest use on the slot's stream */
+	uint32_t padding;          /* live: what was not asked for, see below */
+	uint16_t slot;             /* live: of the stream that took it */
+	uint8_t pool;              /* index */
+	uint8_t state;
+};
+
+/* So much padding or more: the block knows the bytes. */
+#define KILNI_PADDING_MOST UINT32_MAX
+
 #define KILNI_USES_INLINE 2
 
-/* What the fast path touches comes first and fills one cache line. */
 struct kilni_block {
 	uint64_t address;
 	uint64_t size;             /* rounded up to the alignment */
-	uint64_t bytes;            /* as requested; live blocks only */
+	uint64_t bytes;            /* requested, where the head can't tell */
 	/*
 	 * The stream on which all uses have come to lie in order, so that it
 	 * may have the block without an event; the block itself: none.
@@ -74,15 +99,13 @@ struct kilni_block {
 	 * block still carries those of its earlier owners. */
 	struct kilni_use *uses;
 	uint16_t count, capacity;
-	uint16_t home;             /* live: index of the cache it counts in */
-	uint8_t pool;              /* live or binned: index of the pool */
-	uint8_t state;             /* enum kilni_block_state, see below */
+	uint8_t state;             /* enum kilni_block_state */
+	bool stale;                /* freed, and not settled: see watch.c */
+	uint32_t priority;
 	struct kilni_use near[KILNI_USES_INLINE];
 	struct kilni_page_record *page;
 	struct kilni_block *left, *right;   /* tree; left: spare list */
 	struct kilni_block *before, *after; /* neighbours in the page */
-	uint32_t priority;
-	bool stale;                /* freed, and not settled: see watch.c */
 };
 
 struct kilni_page_record {
@@ -148,7 +171,7 @@ enum {
 	KILNI_RETURNED = 8,
 	KILNI_CACHES_MAX = 64,
 	KILNI_CLASSES = 128,
-	KILNI_MAGAZINE = 62,
+	KILNI_MAGAZINE = 126,
 	KILNI_BINS = 64
 };
 
@@ -159,7 +182,7 @@ enum {
 struct kilni_magazine {
 	struct kilni_magazine *next;
 	uint64_t count;
-	struct kilni_block *block[KILNI_MAGAZINE];
+	struct kilni_head *head[KILNI_MAGAZINE];
 };
 
 /* Full magazines of one size behind one stream, latest first. */
@@ -213,7 +236,10 @@ struct kilni_cache {
 	struct kilni_class class[KILNI_CLASSES];
 } __attribute__((aligned(64)));
 
-/* From a stream to its cache; entries are added and never go. */
+/*
+ * From a stream to its cache; entries are added and never go. The one behind
+ * the last stands for all streams that have none.
+ */
 #define KILNI_STREAM_SLOTS 2048
 struct kilni_stream_slot {
 	void *stream;              /* atomic */
@@ -284,7 +310,7 @@ struct kilni_pools {
 	uint64_t zero_allocations;
 	unsigned waiting;          /* requests that let go of the lock */
 	struct kilni_publication *publication; /* NULL: not published */
-	struct kilni_block zero;   /* stands for slices of zero bytes */
+	struct kilni_head zero;    /* stands for slices of zero bytes */
 
 	struct kilni_block *spare;
 	struct kilni_slab *slabs;
@@ -390,28 +416,6 @@ static inline bool kilni_in_range(const struct kilni_pools *pools,
 	return block->page == &pools->range.page;
 }
 
-/*
- * Between live and binned a block goes under its cache's lock, else under the
- * pools': so whether it is one of the two can always be asked.
- */
-static inline void kilni_block_set(struct kilni_block *block,
-				   enum kilni_block_state state)
-{
-	__atomic_store_n(&block->state, (uint8_t)state, __ATOMIC_RELAXED);
-}
-
-/* Under the cache's lock; a snapshot reads it without. */
-static inline void kilni_block_set_bytes(struct kilni_block *block,
-					 uint64_t bytes)
-{
-	__atomic_store_n(&block->bytes, bytes, __ATOMIC_RELAXED);
-}
-
-static inline unsigned kilni_block_state(const struct kilni_block *block)
-{
-	return __atomic_load_n(&block->state, __ATOMIC_RELAXED);
-}
-
 static inline uint64_t kilni_block_end(const struct kilni_block *block)
 {
 	return block->address + block->size;
@@ -419,7 +423,18 @@ static inline uint64_t kilni_block_end(const struct kilni_block *block)
 
 static inline bool kilni_block_is_free(const struct kilni_block *block)
 {
-	return kilni_block_state(block) >= KILNI_BLOCK_FREE;
+	return block->state >= KILNI_BLOCK_FREE;
+}
+
+/* Under the cache's lock; a snapshot reads it without. */
+static inline void kilni_head_set(struct kilni_head *head, unsigned state)
+{
+	__atomic_store_n(&head->state, (uint8_t)state, __ATOMIC_RELAXED);
+}
+
+static inline unsigned kilni_head_state(const struct kilni_head *head)
+{
+	return __atomic_load_n(&head->state, __ATOMIC_RELAXED);
 }
 
 /* ---- tree.c: free blocks by size, then address ---- */
@@ -438,6 +453,15 @@ struct kilni_block *kilni_tree_largest(struct kilni_block *root);
 /* Room for count more uses; false: no host memory. */
 bool kilni_uses_reserve(struct kilni_pools *pools, struct kilni_block *block,
 			uint64_t count);
+/*
+ * Makes a head that of a block, live or kept (state), which comes behind the
+ * slot's stream or behind none that has a slot.
+ */
+struct kilni_head *kilni_head_open(struct kilni_pools *pools,
+				   struct kilni_block *block, unsigned pool,
+				   unsigned slot, unsigned state);
+/* What the head knows of uses becomes the block's. */
+void kilni_head_settle(struct kilni_block *block);
 /* Adds the uses of an owner; room has been reserved. */
 void kilni_uses_record(struct kilni_block *block, const struct kilni_use *uses,
 		       size_t count);
@@ -459,12 +483,15 @@ enum kiln_status kilni_uses_order(struct kilni_pools *pools,
 struct kilni_block *kilni_block_new(struct kilni_pools *pools);
 void kilni_block_drop(struct kilni_pools *pools, struct kilni_block *block);
 void kilni_slabs_free(struct kilni_pools *pools);
+/* A block's head and back, by their addresses alone. */
+struct kilni_head *kilni_head_of(const struct kilni_block *block);
+struct kilni_block *kilni_block_of(const struct kilni_head *head);
 /* The tree that a free block lies in. */
 struct kilni_block **kilni_block_root(const struct kilni_block *block);
 /* Takes size bytes from the start of a free block; false: no host memory. */
 bool kilni_block_carve(struct kilni_pools *pools, struct kilni_block *block,
 		       uint64_t size);
-/* Makes a live or binned block free and merges it with its neighbours. */
+/* Makes a live or kept block free and merges it with its neighbours. */
 void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block);
 
 /* ---- cache.c: what streams keep for themselves; fast.h: the fast path ---- */
@@ -472,12 +499,14 @@ void kilni_block_release(struct kilni_pools *pools, struct kilni_block *block);
 /* The first cache. KILN_ERR_NO_MEMORY. */
 enum kiln_status kilni_caches_create(struct kilni_pools *pools);
 void kilni_caches_destroy(struct kilni_pools *pools);
+/* Index of a stream's slot. */
+unsigned kilni_slot_of(const struct kilni_pools *pools, const void *stream);
 /* The stream's cache, made where there is room for one. */
 struct kilni_cache *kilni_cache_get(struct kilni_pools *pools, void *stream);
 /* A block of this size from the stream's cache or the bins, live; or NULL. */
-struct kilni_block *kilni_cache_refill(struct kilni_pools *pools,
-				       struct kilni_cache *cache, void *stream,
-				       uint64_t size);
+struct kilni_head *kilni_cache_refill(struct kilni_pools *pools,
+				      struct kilni_cache *cache, void *stream,
+				      uint64_t size);
 /* Keeps a block that was live for the next request of its size on the stream
  * that it comes behind, or makes it free. */
 void kilni_cache_keep(struct kilni_pools *pools, struct kilni_block *block);

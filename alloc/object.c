@@ -216,11 +216,11 @@ static void settle_hole(struct kilni_pools *pools, struct kilni_block *block)
 	struct kilni_block **root = &pools->range.holes;
 	struct kilni_block *before = block->before, *after = block->after;
 
-	if (after && kilni_block_state(after) == KILNI_BLOCK_HOLE) {
+	if (after && after->state == KILNI_BLOCK_HOLE) {
 		kilni_tree_remove(root, after);
 		(void)kilni_block_join(pools, block);
 	}
-	if (before && kilni_block_state(before) == KILNI_BLOCK_HOLE) {
+	if (before && before->state == KILNI_BLOCK_HOLE) {
 		kilni_tree_remove(root, before);
 		(void)kilni_block_join(pools, before);
 		block = before;

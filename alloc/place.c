@@ -23,9 +23,9 @@ static bool is_usable(struct kilni_pools *pools,
 		      const struct kilni_request *request,
 		      struct kilni_block *block, bool with_event)
 {
-	if (kilni_block_state(block) == KILNI_BLOCK_HOLE)
+	if (block->state == KILNI_BLOCK_HOLE)
 		return true;
-	return kilni_block_state(block) == KILNI_BLOCK_FREE &&
+	return block->state == KILNI_BLOCK_FREE &&
 	       (with_event ||
 		kilni_uses_ready(pools, block, request->stream));
 }
@@ -44,7 +44,7 @@ static uint64_t lack_at(const struct kilni_mapped *range,
 		uint64_t low = kilni_max_u64(address, block->address);
 		uint64_t high = kilni_min_u64(stop, kilni_block_end(block));
 
-		if (kilni_block_state(block) == KILNI_BLOCK_HOLE)
+		if (block->state == KILNI_BLOCK_HOLE)
 			lack += kilni_align_up(high - low, range->granularity);
 	}
 	return lack;
@@ -77,7 +77,7 @@ static void consider_span(const struct kilni_mapped *range,
 		struct kilni_block *next = block->after;
 
 		consider(range, block, block->address, size, end, best);
-		if (kilni_block_state(block) == KILNI_BLOCK_HOLE && next &&
+		if (block->state == KILNI_BLOCK_HOLE && next &&
 		    next->address < end && next->size < size &&
 		    kilni_block_end(next) - size > block->address)
 			consider(range, block,
@@ -236,7 +236,7 @@ static enum kiln_status add_hole(struct growth *growth,
 static enum kiln_status fill(struct growth *growth, struct kilni_block *next)
 {
 	while (growth->address < growth->end) {
-		KILNI_TRY(kilni_block_state(next) == KILNI_BLOCK_FREE
+		KILNI_TRY(next->state == KILNI_BLOCK_FREE
 				  ? add_free(growth, next)
 				  : add_hole(growth, next));
 		next = growth->target->after;

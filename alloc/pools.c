@@ -193,7 +193,7 @@ enum kiln_status kilni_pools_create(struct kilni_pools **out,
 	pools->next_tick = KILNI_TICK;
 	pools->idle_limit = KILNI_IDLE_LIMIT;
 	pools->window_end = KILNI_IDLE_LIMIT;
-	pools->zero.behind = &pools->zero;
+	pools->zero.slot = KILNI_STREAM_SLOTS;
 	status = take_limits(pools);
 	if (status == KILN_OK)
 		status = configure(pools, config);
@@ -290,16 +290,15 @@ void kilni_pools_destroy(struct kilni_pools *pools)
 
 /* A block is the caller's; the lock of the cache is held. */
 static inline void hand_out(struct kilni_pools *pools,
-			    struct kilni_cache *cache,
-			    struct kilni_block *block, uint64_t bytes,
-			    struct kilni_slice *out)
+			    struct kilni_cache *cache, struct kilni_head *head,
+			    uint64_t bytes, struct kilni_slice *out)
 {
-	kilni_account_take(cache, block, bytes);
-	out->address = block->address;
+	kilni_account_take(cache, head, bytes);
+	out->address = head->address;
 	out->bytes = bytes;
-	out->block = block;
+	out->block = head;
 	if (KILNI_UNLIKELY(pools->watch))
-		kilni_watch_taken(pools, block, bytes);
+		kilni_watch_taken(pools, kilni_block_of(head), bytes);
 }
 
 /* What the stream freed last of this size, without the pools' lock. */
@@ -308,7 +307,7 @@ static inline bool take_kept(struct kilni_pools *pools, void *stream,
 			     struct kilni_slice *out)
 {
 	struct kilni_cache *cache = kilni_cache_of(pools, stream);
-	struct kilni_block *block = NULL;
+	struct kilni_head *head = NULL;
 	struct kilni_class *class;
 
 	if (KILNI_UNLIKELY(!cache))
@@ -317,11 +316,11 @@ static inline bool take_kept(struct kilni_pools *pools, void *stream,
 	class = kilni_class_of(cache, stream, size);
 	/* Now and then the way leads past the clock. */
 	if (KILNI_LIKELY(class && cache->recent < KILNI_TICK))
-		block = kilni_class_pop(class);
-	if (KILNI_LIKELY(block))
-		hand_out(pools, cache, block, bytes, out);
+		head = kilni_class_pop(class);
+	if (KILNI_LIKELY(head))
+		hand_out(pools, cache, head, bytes, out);
 	kilni_spin_unlock(&cache->lock);
-	return block;
+	return head;
 }
 
 /* The address is aligned, not NULL and never mapped. */
@@ -368,7 +367,8 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 				    struct kilni_slice *out)
 {
 	struct kilni_cache *cache = kilni_cache_get(pools, request->stream);
-	struct kilni_block *block = NULL;
+	struct kilni_head *head = NULL;
+	struct kilni_block *block;
 
 	kilni_cache_age(pools, cache);
 	if (KILNI_UNLIKELY(pools->watch))
@@ -378,14 +378,18 @@ static enum kiln_status take_slowly(struct kilni_pools *pools,
 		kilni_pools_tick(pools);
 	}
 	if (request->pool != kilni_persistent(pools))
-		block = kilni_cache_refill(pools, cache, request->stream,
-					   request->size);
-	if (!block) {
+		head = kilni_cache_refill(pools, cache, request->stream,
+					  request->size);
+	if (!head) {
 		KILNI_TRY(find(pools, request, &block));
-		block->pool = (uint8_t)(block->page->pool - pools->pool);
+		head = kilni_head_open(
+			pools, block,
+			(unsigned)(block->page->pool - pools->pool),
+			kilni_slot_of(pools, request->stream),
+			KILNI_HEAD_LIVE);
 	}
 	kilni_spin_lock(&cache->lock);
-	hand_out(pools, cache, block, request->bytes, out);
+	hand_out(pools, cache, head, request->bytes, out);
 	kilni_spin_unlock(&cache->lock);
 	return KILN_OK;
 }
@@ -467,37 +471,39 @@ static void note_uses(struct kilni_pools *pools, struct kilni_block *block,
 }
 
 /* Back to the cache that it came from, without the pools' lock. */
-static inline bool give_kept(struct kilni_pools *pools,
-			     struct kilni_block *block,
+static inline bool give_kept(struct kilni_pools *pools, struct kilni_head *head,
 			     const struct kilni_use *uses, size_t count)
 {
-	struct kilni_cache *cache = pools->cache[block->home];
+	const struct kilni_stream_slot *slot = &pools->slots[head->slot];
+	struct kilni_cache *cache = slot->cache;
 	struct kilni_class *class;
 	bool kept;
 
 	kilni_spin_lock(&cache->lock);
-	class = kilni_class_of(cache, block->behind, block->size);
-	kept = class && block->state == KILNI_BLOCK_LIVE &&
-	       kilni_pool_is_kept(pools, block->pool) &&
-	       kilni_uses_note(block, uses, count) &&
-	       kilni_class_push(class, block);
+	class = kilni_class_of(cache, slot->stream, head->size);
+	kept = class && head->state & KILNI_HEAD_LIVE &&
+	       kilni_pool_is_kept(pools, head->pool) &&
+	       kilni_head_note(head, slot->stream, uses, count) &&
+	       kilni_class_push(class, head);
 	if (KILNI_LIKELY(kept)) {
-		kilni_account_give(cache, block);
+		kilni_account_give(cache, head);
 		if (KILNI_UNLIKELY(pools->watch))
-			kilni_watch_freed(pools, block);
+			kilni_watch_freed(pools, kilni_block_of(head));
 	}
 	kilni_spin_unlock(&cache->lock);
 	return kept;
 }
 
-static void give_slowly(struct kilni_pools *pools, struct kilni_block *block,
+static void give_slowly(struct kilni_pools *pools, struct kilni_head *head,
 			const struct kilni_use *uses, size_t count)
 {
-	struct kilni_cache *cache = pools->cache[block->home];
+	struct kilni_cache *cache = pools->slots[head->slot].cache;
+	struct kilni_block *block = kilni_block_of(head);
 
+	kilni_head_settle(block);
 	note_uses(pools, block, uses, count);
 	kilni_spin_lock(&cache->lock);
-	kilni_account_give(cache, block);
+	kilni_account_give(cache, head);
 	if (KILNI_UNLIKELY(pools->watch))
 		kilni_watch_freed(pools, block);
 	kilni_spin_unlock(&cache->lock);
@@ -508,20 +514,20 @@ void kilni_pools_free(struct kilni_pools *pools,
 		      const struct kilni_slice *slice,
 		      const struct kilni_use *uses, size_t count)
 {
-	struct kilni_block *block = slice->block;
+	struct kilni_head *head = slice->block;
 
 	if (KILNI_UNLIKELY(pools->watch & KILNI_WATCH_WALK))
 		kilni_watch_count(pools);
-	if (KILNI_LIKELY(give_kept(pools, block, uses, count)))
+	if (KILNI_LIKELY(give_kept(pools, head, uses, count)))
 		return;
 	pthread_mutex_lock(&pools->lock);
-	if (KILNI_UNLIKELY(block == &pools->zero))
+	if (KILNI_UNLIKELY(head == &pools->zero))
 		pools->zero_allocations--;
-	else if (KILNI_UNLIKELY(block->state != KILNI_BLOCK_LIVE))
+	else if (KILNI_UNLIKELY(!(kilni_head_state(head) & KILNI_HEAD_LIVE)))
 		kilni_log(KILNI_LOG_ERROR, "free: slice %#llx is not live",
 			  (unsigned long long)slice->address);
 	else
-		give_slowly(pools, block, uses, count);
+		give_slowly(pools, head, uses, count);
 	pthread_mutex_unlock(&pools->lock);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "alloc/internal.h"
+#include "alloc/fast.h"
 
 /* The mapped range is shown as at most so many pages of equal size. */
 #define WINDOWS 32
@@ -116,17 +116,27 @@ static void paint(struct brush *brush, enum share share, uint64_t bytes)
 	}
 }
 
+/* One reading of what the streams change: the picture must hold together. */
+static unsigned state_of(const struct kilni_block *block,
+			 const struct kilni_head *head)
+{
+	if (block->state != KILNI_BLOCK_LIVE ||
+	    kilni_head_state(head) & KILNI_HEAD_LIVE)
+		return block->state;
+	return KILNI_BLOCK_FREE;
+}
+
 /* Bytes from..from + bytes of a block. */
 static void paint_block(struct brush *brush, const struct kilni_block *block,
 			uint64_t from, uint64_t bytes)
 {
-	/* One reading of each: what is painted must hold together. */
-	uint8_t state = __atomic_load_n(&block->state, __ATOMIC_RELAXED);
-	uint64_t live = __atomic_load_n(&block->bytes, __ATOMIC_RELAXED);
+	const struct kilni_head *head = kilni_head_of(block);
 	struct kilni_segment_page *page = brush->page;
+	uint64_t live;
 
-	switch (state) {
+	switch (state_of(block, head)) {
 	case KILNI_BLOCK_LIVE:
+		live = kilni_head_bytes(head);
 		live = live > from ? kilni_min_u64(live - from, bytes) : 0;
 		page->slices += !from;
 		page->live_bytes += live;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc/internal.h"
+#include "alloc/fast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,35 @@ bool kilni_uses_reserve(struct kilni_pools *pools, struct kilni_block *block,
 	if (block->count + count <= block->capacity)
 		return true;
 	return grow(block, block->count + count);
+}
+
+struct kilni_head *kilni_head_open(struct kilni_pools *pools,
+				   struct kilni_block *block, unsigned pool,
+				   unsigned slot, unsigned state)
+{
+	struct kilni_head *head = kilni_head_of(block);
+
+	head->address = block->address;
+	head->size = block->size;
+	head->slot = (uint16_t)slot;
+	head->pool = (uint8_t)pool;
+	kilni_head_set_bytes(head, block->size);
+	/* So that there is a place for what it notes. */
+	if (!kilni_uses_reserve(pools, block, 1))
+		state |= KILNI_HEAD_FULL;
+	kilni_head_set(head, state);
+	return head;
+}
+
+void kilni_head_settle(struct kilni_block *block)
+{
+	struct kilni_head *head = kilni_head_of(block);
+	const struct kilni_use use = { block->behind, head->seq };
+
+	if (!(head->state & KILNI_HEAD_USED))
+		return;
+	kilni_head_set(head, head->state & ~(unsigned)KILNI_HEAD_USED);
+	kilni_uses_record(block, &use, 1);
 }
 
 static void add(struct kilni_block *block, const struct kilni_use *use)

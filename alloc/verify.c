@@ -38,6 +38,45 @@ static bool in_tree(struct kilni_block *root, const struct kilni_block *block)
 	return found == block;
 }
 
+/* A head may note a use, and the block has a place for it. */
+static bool check_room(const struct kilni_block *block,
+		       const struct kilni_head *head)
+{
+	uint32_t i;
+
+	if (head->state & KILNI_HEAD_FULL || block->count < block->capacity)
+		return true;
+	for (i = 0; i < block->count; i++)
+		if (block->uses[i].stream == block->behind)
+			return true;
+	return false;
+}
+
+/* Of a block that is live or kept. */
+static bool check_head(const struct kilni_pools *pools,
+		       const struct kilni_block *block, struct sums *sums)
+{
+	const struct kilni_head *head = kilni_head_of(block);
+	unsigned what = head->state & (KILNI_HEAD_LIVE | KILNI_HEAD_KEPT);
+
+	REQUIRE(kilni_block_of(head) == block);
+	REQUIRE(head->address == block->address && head->size == block->size);
+	REQUIRE(&pools->pool[head->pool] == block->page->pool);
+	REQUIRE(head->slot == kilni_slot_of(pools, block->behind));
+	REQUIRE(check_room(block, head));
+	if (what == KILNI_HEAD_KEPT) {
+		sums->kept++;
+		return true;
+	}
+	REQUIRE(what == KILNI_HEAD_LIVE);
+	REQUIRE(kilni_head_bytes(head) &&
+		kilni_head_bytes(head) <= block->size);
+	sums->allocations++;
+	sums->live += kilni_head_bytes(head);
+	sums->used += block->size;
+	return true;
+}
+
 static bool check_block(const struct kilni_pools *pools,
 			const struct kilni_block *block, struct sums *sums)
 {
@@ -52,8 +91,6 @@ static bool check_block(const struct kilni_pools *pools,
 		sums->tails += block->state == KILNI_BLOCK_TAIL;
 		REQUIRE(block->page->pool->kind == KILN_POOL_PERSISTENT ||
 			!next || !kilni_block_is_free(next) || pools->unmerged);
-	} else if (block->state == KILNI_BLOCK_BINNED) {
-		sums->kept++;
 	} else if (block->state == KILNI_BLOCK_HOLE) {
 		sums->holes++;
 		REQUIRE(kilni_in_range(pools, block) && !block->count);
@@ -61,11 +98,9 @@ static bool check_block(const struct kilni_pools *pools,
 	} else if (block->state == KILNI_BLOCK_PAGE) {
 		REQUIRE(kilni_in_range(pools, block));
 	} else {
-		REQUIRE(block->bytes && block->bytes <= block->size);
-		sums->allocations++;
-		sums->live += block->bytes;
-		sums->used += block->size;
+		return check_head(pools, block, sums);
 	}
+	REQUIRE(!kilni_head_of(block)->state);
 	return true;
 }
 
@@ -124,9 +159,11 @@ static bool check_magazine(const struct kilni_magazine *magazine,
 
 	REQUIRE(magazine->count <= KILNI_MAGAZINE);
 	for (i = 0; i < magazine->count; i++) {
-		REQUIRE(magazine->block[i]->state == KILNI_BLOCK_BINNED);
-		REQUIRE(magazine->block[i]->size == size);
-		REQUIRE(magazine->block[i]->behind == stream);
+		const struct kilni_head *head = magazine->head[i];
+
+		REQUIRE(head->state & KILNI_HEAD_KEPT);
+		REQUIRE(head->size == size);
+		REQUIRE(kilni_block_of(head)->behind == stream);
 	}
 	*kept += i;
 	return true;

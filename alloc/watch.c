@@ -59,6 +59,7 @@ static void settle(struct kilni_pools *pools, struct kilni_block *block)
 
 void kilni_watch_freed(struct kilni_pools *pools, struct kilni_block *block)
 {
+	kilni_head_settle(block);
 	if (kilni_uses_done(pools, block)) {
 		settle(pools, block);
 		return;
@@ -81,9 +82,10 @@ static void settle_page(struct kilni_pools *pools,
 	struct kilni_block *block;
 
 	for (block = page->first; block; block = block->after) {
-		if (!block->stale || (!kilni_block_is_free(block) &&
-				      block->state != KILNI_BLOCK_BINNED))
+		if (!block->stale || kilni_head_state(kilni_head_of(block)) &
+					     KILNI_HEAD_LIVE)
 			continue;
+		kilni_head_settle(block);
 		if (kilni_uses_done(pools, block))
 			settle(pools, block);
 		else

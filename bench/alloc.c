@@ -3,9 +3,11 @@
  * Times allocation and release: so many pieces of one size are taken, then all
  * of them given back, over and over.
  *
- * usage: alloc pools|buffer|tensor|malloc THREADS lifo|random BYTES LIVE
+ * usage: alloc array|pools|buffer|tensor|malloc THREADS lifo|random BYTES LIVE
  *
- * pools is the pools' own interface on a stream of the null device, buffer is
+ * array is what the caller's own array of slices costs, which is in all others:
+ * each is written and later read, under a lock like that of the pools. pools is
+ * the pools' own interface on a stream of the null device, buffer is
  * kiln_buffer_create and kiln_buffer_release there, tensor is kiln_empty and
  * kiln_tensor_release, malloc whatever library is loaded.
  * Prints one line, none where it would not fit: mode, threads, order, size, live, and two times
@@ -65,6 +67,26 @@ static _Thread_local struct kilni_stream *stream;
 
 /* ---- what is timed ---- */
 
+static _Thread_local int array_lock;
+static _Thread_local uint64_t array_sum;
+
+static bool take_array(union piece *piece, uint64_t bytes)
+{
+	kilni_spin_lock(&array_lock);
+	piece->slice.address = bytes;
+	piece->slice.bytes = bytes;
+	piece->slice.block = piece;
+	kilni_spin_unlock(&array_lock);
+	return true;
+}
+
+static void give_array(union piece *piece)
+{
+	kilni_spin_lock(&array_lock);
+	array_sum += piece->slice.address + (uintptr_t)piece->slice.block;
+	kilni_spin_unlock(&array_lock);
+}
+
 static bool take_slice(union piece *piece, uint64_t bytes)
 {
 	return kilni_pools_alloc(kilni_device_pools(device), stream, bytes,
@@ -116,6 +138,7 @@ static void give_pointer(union piece *piece)
 }
 
 static const struct mode modes[] = {
+	{ "array", take_array, give_array, 0 },
 	{ "pools", take_slice, give_slice, 0 },
 	{ "buffer", take_buffer, give_buffer, 0 },
 	{ "tensor", take_tensor, give_tensor, 0 },
@@ -373,7 +396,7 @@ int main(int argc, char **argv)
 		if (good)
 			return 0;
 	}
-	fprintf(stderr, "usage: alloc pools|buffer|tensor|malloc "
+	fprintf(stderr, "usage: alloc array|pools|buffer|tensor|malloc "
 			"THREADS lifo|random BYTES LIVE\n");
 	return 2;
 }

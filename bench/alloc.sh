@@ -49,7 +49,7 @@ measure()
 	name=$1
 	shift
 	case $name in
-	pools | buffer | tensor)
+	array | pools | buffer | tensor)
 		"$work/alloc" "$name" "$@"
 		;;
 	glibc)
@@ -62,7 +62,7 @@ measure()
 	esac
 }
 
-names="pools buffer tensor glibc"
+names="array pools buffer tensor glibc"
 for name in jemalloc mimalloc; do
 	if [ -n "$(find_library $name)" ]; then
 		names="$names $name"
@@ -115,7 +115,8 @@ awk -F '\t' '
 		split("1 2", threads)
 		split("lifo random", how)
 		split("64 4096 1048576", bytes)
-		split("pools buffer tensor glibc jemalloc mimalloc", what)
+		split("array pools buffer tensor glibc jemalloc " \
+			"mimalloc", what)
 		for (f = 6; f <= 7; f++)
 		for (t = 1; t <= 2; t++)
 		for (h = 1; h <= 2; h++) {
@@ -123,7 +124,7 @@ awk -F '\t' '
 				continue;
 			head(threads[t], how[h], f)
 			for (b = 1; b <= 3; b++)
-			for (w = 1; w <= 6; w++) {
+			for (w = 1; w <= 7; w++) {
 				row = threads[t] " " how[h] " " bytes[b] " " \
 					what[w]
 				if (!(row in seen))

@@ -210,6 +210,64 @@ START_TEST(report_in_routing_order)
 }
 END_TEST
 
+/* More of it than 32 bits count. */
+START_TEST(padding_of_gibibytes)
+{
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	struct kilni_slice slice = take(pools, 0, 40 * GiB);
+	unsigned i;
+
+	for (i = 0; i < 3; i++) {
+		give(pools, &slice, 0);
+		slice = take(pools, 0, 34 * GiB + i);
+		ck_assert_uint_eq(hw.held, 40 * GiB);
+		ck_assert_uint_eq(usage_of(pools).live_bytes, 34 * GiB + i);
+		ck_assert_uint_eq(usage_of(pools).padding_bytes, 6 * GiB - i);
+		ck_assert(kilni_pools_verify(pools));
+	}
+	give(pools, &slice, 0);
+	ck_assert_uint_eq(usage_of(pools).live_bytes, 0);
+	pools_done(&hw, pools);
+}
+END_TEST
+
+/* In the first pool, where all has one size; a report would merge more. */
+static uint64_t free_bytes(const struct kilni_pools *pools)
+{
+	struct kilni_block *root = pools->pool[0].tree;
+	const struct kilni_block *block = kilni_tree_fit(root, 0);
+	uint64_t bytes = 0;
+
+	for (; block; block = kilni_tree_next(root, block))
+		bytes += block->size;
+	return bytes;
+}
+
+/* As much as is live in turn is never merged. */
+START_TEST(what_goes_round_stays_kept)
+{
+	static struct kilni_slice slices[2000];
+	struct fake_hw hw = fake_hw(GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	uint64_t rest = 0;
+	unsigned i, round, live = 125 * (unsigned)_i;
+
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < live; i++) {
+			slices[i] = take(pools, 0, 4096);
+			if (round)
+				ck_assert_uint_eq(free_bytes(pools), rest);
+		}
+		rest = free_bytes(pools);
+		while (i-- > 0)
+			give(pools, &slices[i], 0);
+		fake_complete(0);
+	}
+	pools_done(&hw, pools);
+}
+END_TEST
+
 START_TEST(small_pages_make_a_short_ladder)
 {
 	struct fake_hw hw = fake_hw(GiB);
@@ -645,8 +703,8 @@ START_TEST(persistent_shares_no_page)
 		theirs[i] = take(pools, 0, 1000 + i * i * 3000);
 	}
 	for (i = 0; i < 40; i++) {
-		const struct kilni_block *a = mine[i].block;
-		const struct kilni_block *b = theirs[i].block;
+		const struct kilni_block *a = kilni_block_of(mine[i].block);
+		const struct kilni_block *b = kilni_block_of(theirs[i].block);
 
 		ck_assert_int_eq(a->page->pool->kind, KILN_POOL_PERSISTENT);
 		ck_assert_int_eq(b->page->pool->kind, KILN_POOL_SLICED);
@@ -991,6 +1049,9 @@ int main(void)
 	add_plain(ladder);
 	tcase_add_test(ladder, smaller_pages_where_large_ones_fail);
 	tcase_add_test(ladder, report_in_routing_order);
+	tcase_add_test(ladder, padding_of_gibibytes);
+	tcase_add_loop_test(ladder, what_goes_round_stays_kept, 1,
+			    17);
 	tcase_add_test(ladder, small_pages_make_a_short_ladder);
 	tcase_add_test(ladder, best_fit_and_merging);
 	tcase_add_test(ladder, p01_fragments_are_named);

@@ -232,7 +232,7 @@ static void check_page_unused(const struct kilni_page *page)
 
 static const struct kilni_page_record *page_of(unsigned i)
 {
-	return ((const struct kilni_block *)model.live[i].block)->page;
+	return kilni_block_of(model.live[i].block)->page;
 }
 
 /* ---- what a failure may say ---- */
@@ -358,7 +358,7 @@ static void check_refusal(uint64_t bytes, bool persistent,
 
 static void check_kind(const struct kilni_slice *slice, bool persistent)
 {
-	const struct kilni_block *block = slice->block;
+	const struct kilni_block *block = kilni_block_of(slice->block);
 	unsigned i;
 
 	if ((block->page->pool->kind == KILN_POOL_PERSISTENT) != persistent)
