@@ -184,6 +184,10 @@ void kilni_pools_trace(struct kilni_pools *pools);
 /* Whether memory is filled: then an owner of new memory does it too. */
 bool kilni_pools_fill(const struct kilni_pools *pools);
 
+/* Fills a slice that no work uses, for an owner who cannot in stream order. */
+void kilni_pools_fill_new(struct kilni_pools *pools,
+			  const struct kilni_slice *slice);
+
 /* Walks everything and compares with the accounting; for tests. */
 bool kilni_pools_verify(struct kilni_pools *pools);
 

@@ -250,7 +250,8 @@ struct kilni_stream_slot {
 enum {
 	KILNI_WATCH_FILL = 1,      /* freed memory is filled */
 	KILNI_WATCH_POISON = 2,    /* and may not be touched */
-	KILNI_WATCH_WALK = 4       /* the accounting is compared */
+	KILNI_WATCH_WALK = 4,      /* the accounting is compared */
+	KILNI_WATCH_DRIVER = 8     /* with FILL: by the driver, see watch.c */
 };
 
 struct kilni_pools {
@@ -521,7 +522,8 @@ void kilni_caches_unlock(struct kilni_pools *pools);
 void kilni_caches_gather(struct kilni_pools *pools);
 /* Nothing is live, and the pools become others. */
 void kilni_caches_forget(struct kilni_pools *pools);
-/* Makes free what caches and bins keep for a pool; true: there was some. */
+/* Makes free what caches and bins keep for a pool, NULL: for all; true: there
+ * was some. */
 bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool);
 /* The same for all pools; the sums are up to date then. */
 void kilni_pools_flush(struct kilni_pools *pools);
@@ -681,7 +683,8 @@ struct kilni_block *kilni_pools_find_warm(struct kilni_pools *pools,
 
 /* ---- watch.c: poisoning, filling, walking ---- */
 
-/* In both the cache's lock is held, and the pools' need not be. */
+/* In both the cache's lock is held, and the pools' need not be; where the
+ * driver fills, the pools' lock alone when a block is freed. */
 void kilni_watch_freed(struct kilni_pools *pools, struct kilni_block *block);
 void kilni_watch_taken(struct kilni_pools *pools, struct kilni_block *block,
 		       uint64_t bytes);

@@ -158,6 +158,8 @@ static void set_watch(struct kilni_pools *pools,
 {
 	if (config->fill)
 		pools->watch |= KILNI_WATCH_FILL;
+	if (config->fill && !pools->limits.host_visible)
+		pools->watch |= KILNI_WATCH_DRIVER;
 	if (pools->limits.host_visible && kilni_poison_works())
 		pools->watch |= KILNI_WATCH_POISON;
 	pools->verify_every = config->verify_every;
@@ -499,12 +501,15 @@ static void give_slowly(struct kilni_pools *pools, struct kilni_head *head,
 {
 	struct kilni_cache *cache = pools->slots[head->slot].cache;
 	struct kilni_block *block = kilni_block_of(head);
+	bool by_driver = pools->watch & KILNI_WATCH_DRIVER;
 
 	kilni_head_settle(block);
 	note_uses(pools, block, uses, count);
+	if (KILNI_UNLIKELY(by_driver))
+		kilni_watch_freed(pools, block);
 	kilni_spin_lock(&cache->lock);
 	kilni_account_give(cache, head);
-	if (KILNI_UNLIKELY(pools->watch))
+	if (KILNI_UNLIKELY(pools->watch) && !by_driver)
 		kilni_watch_freed(pools, block);
 	kilni_spin_unlock(&cache->lock);
 	kilni_cache_keep(pools, block);
@@ -518,7 +523,8 @@ void kilni_pools_free(struct kilni_pools *pools,
 
 	if (KILNI_UNLIKELY(pools->watch & KILNI_WATCH_WALK))
 		kilni_watch_count(pools);
-	if (KILNI_LIKELY(give_kept(pools, head, uses, count)))
+	if (KILNI_LIKELY(!(pools->watch & KILNI_WATCH_DRIVER)) &&
+	    KILNI_LIKELY(give_kept(pools, head, uses, count)))
 		return;
 	pthread_mutex_lock(&pools->lock);
 	if (KILNI_UNLIKELY(head == &pools->zero))

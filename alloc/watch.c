@@ -9,8 +9,11 @@
  * filled with KILNI_FILL_FREED, through the driver where the host does not see
  * the memory, and poisoned where it does. Where they have not completed at the
  * free the block is stale, and looked at again when an eighth of all blocks is,
- * and before everything that is kept is merged: for a report, a trim, and where
+ * and when everything that is kept is merged: for a report, a trim, and where
  * memory is short.
+ *
+ * A driver's write may take long, so it is called without a cache's lock: at
+ * the free while the block is still live, later once it is in no cache.
  */
 
 #define FILL_BYTES 65536
@@ -21,10 +24,11 @@ bool kilni_pools_fill(const struct kilni_pools *pools)
 }
 
 static void fill_by_driver(struct kilni_pools *pools, uint64_t address,
-			   uint64_t bytes)
+			   uint64_t bytes, bool freed)
 {
-	static const unsigned char pattern[FILL_BYTES] = {
-		[0 ... FILL_BYTES - 1] = KILNI_FILL_FREED
+	static const unsigned char patterns[2][FILL_BYTES] = {
+		{ [0 ... FILL_BYTES - 1] = KILNI_FILL_NEW },
+		{ [0 ... FILL_BYTES - 1] = KILNI_FILL_FREED }
 	};
 	struct kilni_error_record before;
 
@@ -32,7 +36,8 @@ static void fill_by_driver(struct kilni_pools *pools, uint64_t address,
 	while (bytes) {
 		uint64_t part = kilni_min_u64(bytes, FILL_BYTES);
 
-		if (kilni_memory(pools)->write(pools->hw, address, pattern,
+		if (kilni_memory(pools)->write(pools->hw, address,
+					       patterns[freed],
 					       part) != KILN_OK)
 			break;
 		address += part;
@@ -43,18 +48,28 @@ static void fill_by_driver(struct kilni_pools *pools, uint64_t address,
 
 static void settle(struct kilni_pools *pools, struct kilni_block *block)
 {
-	if (pools->watch & KILNI_WATCH_FILL) {
-		if (!pools->limits.host_visible) {
-			fill_by_driver(pools, block->address, block->size);
-		} else {
-			kilni_unpoison(block->address, block->size);
-			memset((void *)(uintptr_t)block->address,
-			       KILNI_FILL_FREED, block->size);
-		}
+	if (pools->watch & KILNI_WATCH_DRIVER) {
+		fill_by_driver(pools, block->address, block->size, true);
+	} else if (pools->watch & KILNI_WATCH_FILL) {
+		kilni_unpoison(block->address, block->size);
+		memset((void *)(uintptr_t)block->address, KILNI_FILL_FREED,
+		       block->size);
 	}
 	if (pools->watch & KILNI_WATCH_POISON)
 		kilni_poison(block->address, block->size);
 	block->stale = false;
+}
+
+void kilni_pools_fill_new(struct kilni_pools *pools,
+			  const struct kilni_slice *slice)
+{
+	if (!slice->bytes)
+		return;
+	if (pools->limits.host_visible)
+		memset((void *)(uintptr_t)slice->address, KILNI_FILL_NEW,
+		       slice->bytes);
+	else
+		fill_by_driver(pools, slice->address, slice->bytes, false);
 }
 
 void kilni_watch_freed(struct kilni_pools *pools, struct kilni_block *block)
@@ -93,17 +108,28 @@ static void settle_page(struct kilni_pools *pools,
 	}
 }
 
-static void settle_all(struct kilni_pools *pools)
+static void settle_pages(struct kilni_pools *pools)
 {
 	struct kilni_page_record *page;
 	unsigned i;
 
-	kilni_caches_lock(pools);
 	pools->stale = 0;
 	settle_page(pools, &pools->range.page);
 	for (i = 0; i < kilni_pool_count(pools); i++)
 		for (page = pools->pool[i].pages; page; page = page->after)
 			settle_page(pools, page);
+}
+
+static void settle_all(struct kilni_pools *pools)
+{
+	/* What is free then nobody takes without the pools' lock. */
+	if (pools->watch & KILNI_WATCH_DRIVER) {
+		kilni_pool_flush(pools, NULL);
+		settle_pages(pools);
+		return;
+	}
+	kilni_caches_lock(pools);
+	settle_pages(pools);
 	kilni_caches_unlock(pools);
 }
 

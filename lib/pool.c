@@ -79,6 +79,32 @@ static enum kiln_status check_place(struct kiln_buffer *const *out,
 		    : KILN_OK;
 }
 
+/*
+ * Nobody says when the host will write what it sees, so this waits for what the
+ * stream has queued. Where a graph is captured there, or that work cannot be
+ * waited for, the memory stays as it is.
+ */
+static void fill_new(struct kiln_buffer *buffer)
+{
+	struct kilni_error_record before;
+	struct kilni_track earlier;
+	bool done;
+
+	if (kilni_recorders_open() && kilni_recorder_state(buffer->home) ==
+					      KILNI_RECORDER_CAPTURING)
+		return;
+	kilni_error_save(&before);
+	kilni_track_init(&earlier);
+	kilni_track_born(&earlier, buffer->home);
+	done = kilni_track_wait_uses(&earlier) == KILN_OK;
+	kilni_track_fini(&earlier);
+	if (done)
+		kilni_pools_fill_new(kilni_device_pools(buffer->device),
+				     &buffer->slice);
+	else
+		kilni_error_restore(&before);
+}
+
 static enum kiln_status create(struct kiln_buffer **out,
 			       struct kiln_device *device,
 			       struct kilni_stream *stream, uint64_t bytes,
@@ -102,6 +128,8 @@ static enum kiln_status create(struct kiln_buffer **out,
 	buffer->device = kiln_device_retain(device);
 	buffer->home = stream;
 	kilni_track_init(&buffer->track);
+	if (KILNI_UNLIKELY(device->fills))
+		fill_new(buffer);
 	*out = buffer;
 	return KILN_OK;
 }

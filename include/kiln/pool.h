@@ -92,7 +92,8 @@ struct kiln_buffer;
  * cannot be rounded up; KILN_ERR_OUT_OF_MEMORY (the device has no more),
  * KILN_ERR_LIMIT (the cap): the message holds requested, free, largest hole,
  * cap and pools; KILN_ERR_NO_MEMORY, KILN_ERR_DRIVER, KILN_ERR_FORKED.
- * Waits for work only where memory is short.
+ * Waits for work only where memory is short, and for the stream's where
+ * KILN_MEMORY_FILL is set.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_buffer_create(struct kiln_buffer **out, struct kiln_device *device,

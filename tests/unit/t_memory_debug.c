@@ -112,6 +112,36 @@ START_TEST(freed_memory_is_filled)
 END_TEST
 #endif
 
+/* A buffer's memory too, before the host can have written to it. */
+START_TEST(buffers_are_filled)
+{
+	struct kiln_device *device = open_with("KILN_MEMORY_FILL", "1");
+	size_t bytes = (size_t)counts[_i] * 4;
+	struct kiln_tensor *t = empty(device, counts[_i]);
+	struct kiln_buffer *buffer = NULL;
+	unsigned char *at;
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		OK(kiln_add_scalar(&t, t, kiln_float(i)));
+		kiln_tensor_release(t);
+		OK(kiln_buffer_create(&buffer, device, NULL, bytes));
+		at = kiln_buffer_host(buffer);
+		ck_assert(is_filled(at, bytes, 0xff));
+		memset(at, 3, bytes);
+		OK(kiln_device_sync(device));
+		ck_assert(is_filled(at, bytes, 3));
+		kiln_buffer_release(buffer);
+		buffer = NULL;
+		t = empty(device, counts[_i]);
+	}
+	OK(kiln_buffer_create(&buffer, device, NULL, 0));
+	kiln_buffer_release(buffer);
+	kiln_tensor_release(t);
+	kiln_device_release(device);
+}
+END_TEST
+
 /* A few ops of all kinds; the bits of their results. */
 static void compute(struct kiln_device *device, float *out, size_t bytes)
 {
@@ -178,6 +208,7 @@ int main(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_loop_test(tests, new_memory_is_filled, 0, sizes);
 	tcase_add_loop_test(tests, memory_that_comes_back_is_filled, 0, sizes);
+	tcase_add_loop_test(tests, buffers_are_filled, 0, sizes);
 #if !KILNI_ASAN
 	tcase_add_loop_test(tests, freed_memory_is_filled, 0, sizes);
 #endif
