@@ -128,7 +128,7 @@ enum kiln_status kilni_cuda_program_run(struct kilni_cuda_hw *hw,
 					cu_stream stream,
 					struct kilni_custom_params *params);
 
-/* ---- queue.c ---- */
+/* ---- queue.c; what its parts share is in queue.h ---- */
 
 enum kilni_cuda_state {
 	KILNI_CUDA_IDLE,       /* all that was submitted is on the stream */

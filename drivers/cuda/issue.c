@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/cuda/queue.h"
+
+#include <stddef.h>
+
+#include "base/trace.h"
+
+/* Entries from one mark to the next, at most. */
+#define MARK_EVERY 32
+
+static void set_notable(struct kilni_cuda_queue *queue,
+			const struct kilni_entry *entry)
+{
+	__atomic_store_n(&queue->notable, entry->seq, __ATOMIC_RELEASE);
+}
+
+/* Gives the entry a report of its own to write. */
+static void take_report(struct kilni_cuda_queue *queue,
+			struct kilni_entry *entry)
+{
+	uint64_t number = queue->reports_taken++;
+
+	report_at(queue, number)->position = UINT64_MAX;
+	entry->params.raw[0] = queue->reports_address +
+			       number % KILNI_CUDA_REPORTS *
+				       sizeof(struct kilni_cuda_report);
+	set_notable(queue, entry);
+}
+
+static bool reports_are_full(const struct kilni_cuda_queue *queue)
+{
+	return queue->reports_taken -
+		       __atomic_load_n(&queue->reports_free,
+				       __ATOMIC_ACQUIRE) ==
+	       KILNI_CUDA_REPORTS;
+}
+
+static void issue_kernel(struct kilni_cuda_queue *queue,
+			 struct kilni_entry *entry)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	enum kiln_status status;
+
+	KILNI_CUDA_NOTE(entry) = 0;
+	entry->params.raw[0] = 0;
+	entry->given_ns = kilni_trace_begin();
+	if (is_suspect(queue) &&
+	    queue->client.check(queue->client.context, entry) != KILN_OK) {
+		KILNI_CUDA_NOTE(entry) = KILNI_CUDA_REFUSED;
+		return;
+	}
+	status = KILNI_FAULT("launch");
+	if (status == KILN_OK)
+		status = kilni_cuda_alive(hw);
+	if (status == KILN_OK && has_report(entry))
+		take_report(queue, entry);
+	if (status == KILN_OK)
+		status = kilni_cuda_launch(hw, queue->stream, entry);
+	if (status != KILN_OK) {
+		KILNI_CUDA_NOTE(entry) = (uint8_t)-status;
+		set_notable(queue, entry);
+	}
+}
+
+/* False: held until target has marked seq. */
+static bool issue_wait(struct kilni_cuda_queue *queue,
+		       const struct kilni_entry *entry)
+{
+	struct kilni_cuda_queue *target =
+		cuda_queue(entry->params.wait.wait_queue);
+	uint64_t seq = entry->params.wait.wait_seq;
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_mark *mark;
+	int result = CU_OK;
+	bool held;
+
+	set_notable(queue, entry);
+	pthread_mutex_lock(&hw->lock);
+	held = target->marked < seq;
+	if (held) {
+		queue->state = KILNI_CUDA_HELD;
+		queue->held_until = seq;
+		queue->held_by = target;
+		queue->next_held = target->held;
+		target->held = queue;
+	} else if (!kilni_cuda_is_lost(hw) && load_counter(target) < seq) {
+		mark = kilni_cuda_find_mark(target, seq);
+		if (mark)
+			result = kilni_cuda.stream_wait(queue->stream,
+							mark->event, 0);
+	}
+	pthread_mutex_unlock(&hw->lock);
+	if (result != CU_OK)
+		kilni_cuda_lose(hw, result);
+	return !held;
+}
+
+static void set_state(struct kilni_cuda_queue *queue,
+		      enum kilni_cuda_state state)
+{
+	pthread_mutex_lock(&hw_of(queue)->lock);
+	queue->state = state;
+	pthread_mutex_unlock(&hw_of(queue)->lock);
+}
+
+static void gate_opened(struct kilni_gate_watch *watch)
+{
+	struct kilni_cuda_queue *queue =
+		(void *)((char *)watch -
+			 offsetof(struct kilni_cuda_queue, gate));
+
+	set_state(queue, KILNI_CUDA_BUSY);
+	kilni_cuda_queue_run(queue);
+}
+
+static bool issue_gate(struct kilni_cuda_queue *queue, const int *gate)
+{
+	set_state(queue, KILNI_CUDA_HELD);
+	queue->gate.opened = gate_opened;
+	if (kilni_gate_hold(&queue->gate, gate))
+		return false;
+	set_state(queue, KILNI_CUDA_BUSY);
+	return true;
+}
+
+/* What the attendant would do, where he cannot be had. */
+static void attend_here(struct kilni_cuda_queue *queue,
+			const struct kilni_entry *entry)
+{
+	set_state(queue, KILNI_CUDA_BUSY);
+	kilni_cuda_queue_settle(queue);
+	if (entry->kind == KILNI_ENTRY_CALL)
+		entry->params.call.call(entry->params.call.data,
+					entry->params.call.user);
+}
+
+static bool leave_to_attendant(struct kilni_cuda_queue *queue,
+			       const struct kilni_entry *entry)
+{
+	set_state(queue, KILNI_CUDA_HELD);
+	if (kilni_cuda_attend(queue))
+		return true;
+	attend_here(queue, entry);
+	return false;
+}
+
+/* Whether the entry has to see the marks of what is before it. */
+static bool needs_mark(const struct kilni_cuda_queue *queue,
+		       const struct kilni_entry *entry)
+{
+	if (queue->issued == queue->marked)
+		return false;
+	return (entry->kind != KILNI_ENTRY_KERNEL &&
+		entry->kind != KILNI_ENTRY_CLOCK) ||
+	       queue->issued - queue->marked >= MARK_EVERY ||
+	       (has_report(entry) && reports_are_full(queue));
+}
+
+/* False: the queue is held and no longer this thread's. */
+static bool issue(struct kilni_cuda_queue *queue, struct kilni_entry *entry)
+{
+	switch (entry->kind) {
+	case KILNI_ENTRY_WAIT:
+		return issue_wait(queue, entry);
+	case KILNI_ENTRY_GATE:
+		return issue_gate(queue, entry->params.gate.gate);
+	case KILNI_ENTRY_CALL:
+		return !leave_to_attendant(queue, entry);
+	case KILNI_ENTRY_CLOCK:
+		set_notable(queue, entry);
+		kilni_cuda_issue_clock(queue, entry);
+		return true;
+	default:
+		if (has_report(entry)) {
+			if (reports_are_full(queue))
+				kilni_cuda_queue_retire(queue);
+			if (reports_are_full(queue) &&
+			    leave_to_attendant(queue, entry))
+				return false;
+		}
+		issue_kernel(queue, entry);
+		return true;
+	}
+}
+
+/* The entry that is next to issue. */
+static struct kilni_entry *current(struct kilni_cuda_queue *queue)
+{
+	if (queue->slot == KILNI_CHUNK_ENTRIES) {
+		queue->chunk = queue->chunk->next;
+		queue->slot = 0;
+	}
+	return &queue->chunk->entry[queue->slot];
+}
+
+/* Leaves the queue where it is empty; nothing of it is touched after that. */
+static bool leave(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	bool empty;
+
+	pthread_mutex_lock(&hw->lock);
+	empty = queue->issued == queue->submitted;
+	if (empty) {
+		queue->state = KILNI_CUDA_IDLE;
+		pthread_cond_broadcast(&hw->moved);
+	}
+	pthread_mutex_unlock(&hw->lock);
+	return empty;
+}
+
+static uint64_t load_submitted(struct kilni_cuda_queue *queue)
+{
+	uint64_t submitted;
+
+	pthread_mutex_lock(&hw_of(queue)->lock);
+	submitted = queue->submitted;
+	pthread_mutex_unlock(&hw_of(queue)->lock);
+	return submitted;
+}
+
+/* Issues until the queue is empty or held; gives the queues to run next. */
+static struct kilni_cuda_queue *run_one(struct kilni_cuda_queue *queue,
+					struct kilni_cuda_queue *list)
+{
+	uint64_t upto = load_submitted(queue);
+	struct kilni_entry *entry;
+
+	for (;;) {
+		if (queue->issued == upto)
+			upto = load_submitted(queue);
+		if (queue->issued == upto) {
+			if (queue->issued != queue->marked)
+				list = kilni_cuda_mark(queue, list);
+			if (leave(queue))
+				return list;
+			continue;
+		}
+		entry = current(queue);
+		if (needs_mark(queue, entry))
+			list = kilni_cuda_mark(queue, list);
+		if (!issue(queue, entry))
+			return list;
+		queue->slot++;
+		queue->issued++;
+	}
+}
+
+void kilni_cuda_queue_run(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	bool entered = kilni_cuda_enter(hw) == KILN_OK;
+	struct kilni_cuda_queue *list = queue;
+
+	queue->next_run = NULL;
+	while (list) {
+		queue = list;
+		list = run_one(queue, queue->next_run);
+	}
+	if (entered)
+		kilni_cuda_leave();
+}
+

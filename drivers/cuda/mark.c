@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drivers/cuda/queue.h"
+
+#include <stdlib.h>
+
+#define FIRST_MARKS 8
+
+/* Takes marks that the device has passed; the device's lock is held. */
+static void reap_marks(struct kilni_cuda_queue *queue)
+{
+	uint64_t done = load_counter(queue);
+	struct kilni_cuda_mark *mark;
+
+	while (queue->pending && queue->pending->seq <= done) {
+		mark = queue->pending;
+		queue->pending = mark->next;
+		if (!queue->pending)
+			queue->pending_end = &queue->pending;
+		mark->next = queue->spare;
+		queue->spare = mark;
+	}
+}
+
+static struct kilni_cuda_mark *new_mark(void)
+{
+	struct kilni_cuda_mark *mark = calloc(1, sizeof(*mark));
+
+	if (!mark)
+		return NULL;
+	if (kilni_cuda.event_create(&mark->event,
+				    CU_EVENT_NO_TIMING |
+					    CU_EVENT_BLOCKING_SYNC) == CU_OK)
+		return mark;
+	free(mark);
+	return NULL;
+}
+
+void kilni_cuda_poll_marks(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	int result = CU_OK;
+
+	if (kilni_cuda_enter(hw) != KILN_OK)
+		return;
+	pthread_mutex_lock(&hw->lock);
+	while (queue->pending && result == CU_OK) {
+		result = kilni_cuda.event_query(queue->pending->event);
+		if (result != CU_OK)
+			break;
+		__atomic_store_n(queue->counter, queue->pending->seq,
+				 __ATOMIC_RELEASE);
+		reap_marks(queue);
+	}
+	pthread_mutex_unlock(&hw->lock);
+	kilni_cuda_leave();
+	kilni_cuda_note(hw, result);
+}
+
+/* A mark to record; waits for the oldest where there is no other. */
+static struct kilni_cuda_mark *take_mark(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_mark *mark;
+
+	if (!hw_of(queue)->writes)
+		kilni_cuda_poll_marks(queue);
+	pthread_mutex_lock(&hw_of(queue)->lock);
+	reap_marks(queue);
+	mark = queue->spare;
+	if (mark)
+		queue->spare = mark->next;
+	pthread_mutex_unlock(&hw_of(queue)->lock);
+	return mark ? mark : new_mark();
+}
+
+/* A stream that cannot be marked any more is one that nobody can wait for. */
+static int record(struct kilni_cuda_queue *queue, struct kilni_cuda_mark *mark)
+{
+	int result = CU_OK;
+
+	if (!mark)
+		return 999;
+	if (hw_of(queue)->writes)
+		result = kilni_cuda.stream_write(queue->stream,
+						 queue->counter_address,
+						 queue->issued, 0);
+	if (result == CU_OK)
+		result = kilni_cuda.event_record(mark->event, queue->stream);
+	return result;
+}
+
+void kilni_cuda_lose(struct kilni_cuda_hw *hw, int result)
+{
+	kilni_cuda_note(hw, kilni_cuda_is_sticky(result) ? result : 999);
+}
+
+struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
+					 struct kilni_cuda_queue *list)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_queue **at = &queue->held;
+	struct kilni_cuda_mark *mark = NULL;
+	int result;
+
+	if (!kilni_cuda_is_lost(hw)) {
+		mark = take_mark(queue);
+		result = record(queue, mark);
+		if (result != CU_OK)
+			kilni_cuda_lose(hw, result);
+	}
+	pthread_mutex_lock(&hw->lock);
+	if (mark) {
+		mark->seq = queue->issued;
+		mark->next = NULL;
+		*queue->pending_end = mark;
+		queue->pending_end = &mark->next;
+	}
+	__atomic_store_n(&queue->marked, queue->issued, __ATOMIC_RELEASE);
+	while (*at) {
+		struct kilni_cuda_queue *other = *at;
+
+		if (other->held_until > queue->marked) {
+			at = &other->next_held;
+			continue;
+		}
+		*at = other->next_held;
+		other->held_by = NULL;
+		other->state = KILNI_CUDA_BUSY;
+		other->next_run = list;
+		list = other;
+	}
+	pthread_cond_broadcast(&hw->moved);
+	pthread_mutex_unlock(&hw->lock);
+	return list;
+}
+
+struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,
+					 uint64_t seq)
+{
+	struct kilni_cuda_mark *mark = queue->pending;
+
+	while (mark && mark->seq < seq)
+		mark = mark->next;
+	return mark;
+}
+
+/* ---- life ---- */
+
+static void free_marks(struct kilni_cuda_mark *mark)
+{
+	struct kilni_cuda_mark *next;
+
+	for (; mark; mark = next) {
+		next = mark->next;
+		(void)kilni_cuda.event_destroy(mark->event);
+		free(mark);
+	}
+}
+
+void kilni_cuda_marks_free(struct kilni_cuda_queue *queue)
+{
+	free_marks(queue->pending);
+	free_marks(queue->spare);
+}
+
+int kilni_cuda_marks_init(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_mark *mark;
+
+	queue->pending_end = &queue->pending;
+	for (int i = 0; i < FIRST_MARKS; i++) {
+		mark = new_mark();
+		if (!mark)
+			return 2;
+		mark->next = queue->spare;
+		queue->spare = mark;
+	}
+	return CU_OK;
+}
