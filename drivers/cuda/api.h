@@ -21,6 +21,9 @@ typedef struct cu_stream_ *cu_stream;
 typedef struct cu_event_ *cu_event;
 typedef struct cu_module_ *cu_module;
 typedef struct cu_function_ *cu_function;
+typedef struct cu_graph_ *cu_graph;
+typedef struct cu_graph_node_ *cu_graph_node;
+typedef struct cu_graph_exec_ *cu_graph_exec;
 
 /* Device attributes, as the library numbers them. */
 enum cu_attribute {
@@ -82,6 +85,14 @@ struct cu_page_properties {
 struct cu_page_access {
 	struct cu_location location;
 	int flags;
+};
+
+/* A launch, as a node of a graph is given it. */
+struct cu_kernel {
+	cu_function function;
+	unsigned grid[3], block[3];
+	unsigned shared_bytes;
+	void **params, **extra;
 };
 
 /*
@@ -163,6 +174,22 @@ struct cu_page_access {
 	   unsigned grid_z, unsigned block_x, unsigned block_y,                \
 	   unsigned block_z, unsigned shared_bytes, cu_stream stream,          \
 	   void **params, void **extra))                                       \
+	X(graph_create, "cuGraphCreate", true,                                 \
+	  (cu_graph * graph, unsigned flags))                                  \
+	X(graph_destroy, "cuGraphDestroy", true, (cu_graph graph))             \
+	X(graph_add_kernel, "cuGraphAddKernelNode", true,                      \
+	  (cu_graph_node * node, cu_graph graph, const cu_graph_node *after,   \
+	   size_t count, const struct cu_kernel *kernel))                      \
+	X(graph_instantiate, "cuGraphInstantiate_v2", true,                    \
+	  (cu_graph_exec * exec, cu_graph graph, cu_graph_node *node,          \
+	   char *log, size_t bytes))                                           \
+	X(graph_set_kernel, "cuGraphExecKernelNodeSetParams", true,            \
+	  (cu_graph_exec exec, cu_graph_node node,                             \
+	   const struct cu_kernel *kernel))                                    \
+	X(graph_launch, "cuGraphLaunch", true,                                 \
+	  (cu_graph_exec exec, cu_stream stream))                              \
+	X(graph_exec_destroy, "cuGraphExecDestroy", true,                      \
+	  (cu_graph_exec exec))                                                \
 	X(pages_reserve, "cuMemAddressReserve", true,                          \
 	  (cu_address * address, size_t bytes, size_t alignment,               \
 	   cu_address wish, uint64_t flags))                                   \

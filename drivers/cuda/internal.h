@@ -101,9 +101,20 @@ extern const struct kilni_memory_ops kilni_cuda_memory_ops;
 
 /* ---- launch.c ---- */
 
-/* Puts a kernel entry on the stream; nothing for one without elements. */
-enum kiln_status kilni_cuda_launch(struct kilni_cuda_hw *hw, cu_stream stream,
+struct kilni_cuda_graph;
+
+/* Where launches go: into the graph, where there is one, else on the stream. */
+struct kilni_cuda_target {
+	struct kilni_cuda_hw *hw;
+	cu_stream stream;
+	struct kilni_cuda_graph *graph;
+};
+
+/* Launches the kernels of an entry; none for one without elements. */
+enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
 				   struct kilni_entry *entry);
+enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
+				  struct cu_kernel *kernel);
 uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
@@ -124,8 +135,7 @@ kilni_cuda_program_load(struct kilni_hw *hw,
 void kilni_cuda_program_unload(struct kilni_hw *hw,
 			       struct kilni_program *program);
 /* With the context current. */
-enum kiln_status kilni_cuda_program_run(struct kilni_cuda_hw *hw,
-					cu_stream stream,
+enum kiln_status kilni_cuda_program_run(const struct kilni_cuda_target *to,
 					struct kilni_custom_params *params);
 
 /* ---- queue.c; what its parts share is in queue.h ---- */
@@ -157,6 +167,14 @@ struct kilni_cuda_report {
 };
 
 #define KILNI_CUDA_REPORTS 256
+
+/* Whether the kernel writes into a report. */
+static inline bool kilni_cuda_reports(const struct kilni_entry *entry)
+{
+	return entry->kernel == KILNI_KERNEL_GATHER ||
+	       entry->kernel == KILNI_KERNEL_SCATTER ||
+	       entry->kernel == KILNI_KERNEL_CUSTOM;
+}
 
 struct kilni_cuda_queue {
 	struct kilni_queue base;
@@ -209,6 +227,39 @@ void kilni_cuda_queue_run(struct kilni_cuda_queue *queue);
 void kilni_cuda_queue_retire(struct kilni_cuda_queue *queue);
 /* Waits until all that is marked has retired, or the device is lost. */
 void kilni_cuda_queue_settle(struct kilni_cuda_queue *queue);
+
+/* ---- graph.c ---- */
+
+enum kiln_status kilni_cuda_graph_create(struct kilni_hw *hw,
+					 struct kilni_entry *const *entry,
+					 unsigned count, void **out);
+void kilni_cuda_graph_destroy(struct kilni_hw *hw, void *graph);
+
+/* A kernel more, or, once the graph can run, new parameters of one. */
+enum kiln_status kilni_cuda_graph_put(struct kilni_cuda_graph *graph,
+				      const struct cu_kernel *kernel);
+
+/*
+ * Whether as many replays are in flight as the graph can tell apart; then one
+ * has to retire before the next launch.
+ */
+bool kilni_cuda_graph_is_full(const struct kilni_cuda_graph *graph);
+/* Whether a kernel of it may find something. */
+bool kilni_cuda_graph_reports(const struct kilni_cuda_graph *graph);
+/* Puts a replay on the stream, with the context current. */
+enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
+					 cu_stream stream,
+					 const struct kilni_entry *run);
+/*
+ * Retires the oldest replay that was launched: the first entry that found
+ * something, with its report; NULL: none did. lost: nobody looks.
+ */
+const struct kilni_entry *
+kilni_cuda_graph_found(struct kilni_cuda_graph *graph, bool lost,
+		       struct kilni_cuda_report *report);
+/* The entry that the latest launch failed at, else the first. */
+const struct kilni_entry *
+kilni_cuda_graph_blamed(const struct kilni_cuda_graph *graph);
 
 /* ---- clock.c ---- */
 

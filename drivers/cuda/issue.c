@@ -35,31 +35,60 @@ static bool reports_are_full(const struct kilni_cuda_queue *queue)
 	       KILNI_CUDA_REPORTS;
 }
 
+/* False: the scheduler refuses it. */
+static bool may_issue(struct kilni_cuda_queue *queue,
+		      struct kilni_entry *entry)
+{
+	KILNI_CUDA_NOTE(entry) = 0;
+	entry->given_ns = kilni_trace_begin();
+	if (!is_suspect(queue) ||
+	    queue->client.check(queue->client.context, entry) == KILN_OK)
+		return true;
+	KILNI_CUDA_NOTE(entry) = KILNI_CUDA_REFUSED;
+	return false;
+}
+
+static void note_failure(struct kilni_cuda_queue *queue,
+			 struct kilni_entry *entry, enum kiln_status status)
+{
+	if (status == KILN_OK)
+		return;
+	KILNI_CUDA_NOTE(entry) = (uint8_t)-status;
+	set_notable(queue, entry);
+}
+
+static enum kiln_status launch(struct kilni_cuda_queue *queue,
+			       struct kilni_entry *entry)
+{
+	const struct kilni_cuda_target to = { .hw = hw_of(queue),
+					      .stream = queue->stream };
+
+	KILNI_TRY(KILNI_FAULT("launch"));
+	KILNI_TRY(kilni_cuda_alive(to.hw));
+	if (kilni_cuda_reports(entry))
+		take_report(queue, entry);
+	return kilni_cuda_launch(&to, entry);
+}
+
 static void issue_kernel(struct kilni_cuda_queue *queue,
 			 struct kilni_entry *entry)
 {
-	struct kilni_cuda_hw *hw = hw_of(queue);
-	enum kiln_status status;
-
-	KILNI_CUDA_NOTE(entry) = 0;
 	entry->params.raw[0] = 0;
-	entry->given_ns = kilni_trace_begin();
-	if (is_suspect(queue) &&
-	    queue->client.check(queue->client.context, entry) != KILN_OK) {
-		KILNI_CUDA_NOTE(entry) = KILNI_CUDA_REFUSED;
+	if (may_issue(queue, entry))
+		note_failure(queue, entry, launch(queue, entry));
+}
+
+static void issue_graph(struct kilni_cuda_queue *queue,
+			struct kilni_entry *entry)
+{
+	struct kilni_cuda_graph *graph = entry->params.graph.graph;
+
+	if (!may_issue(queue, entry) || !graph)
 		return;
-	}
-	status = KILNI_FAULT("launch");
-	if (status == KILN_OK)
-		status = kilni_cuda_alive(hw);
-	if (status == KILN_OK && has_report(entry))
-		take_report(queue, entry);
-	if (status == KILN_OK)
-		status = kilni_cuda_launch(hw, queue->stream, entry);
-	if (status != KILN_OK) {
-		KILNI_CUDA_NOTE(entry) = (uint8_t)-status;
+	if (kilni_cuda_graph_reports(graph))
 		set_notable(queue, entry);
-	}
+	note_failure(queue, entry,
+		     kilni_cuda_graph_launch(graph, queue->stream, entry));
 }
 
 /* False: held until target has marked seq. */
@@ -144,6 +173,19 @@ static bool leave_to_attendant(struct kilni_cuda_queue *queue,
 	return false;
 }
 
+/* Whether a kernel of the entry may find something, and has no place for it. */
+static bool lacks_report(const struct kilni_cuda_queue *queue,
+			 const struct kilni_entry *entry)
+{
+	const struct kilni_cuda_graph *graph;
+
+	if (entry->kind == KILNI_ENTRY_KERNEL)
+		return kilni_cuda_reports(entry) && reports_are_full(queue);
+	graph = entry->params.graph.graph;
+	return entry->kind == KILNI_ENTRY_GRAPH && graph &&
+	       kilni_cuda_graph_is_full(graph);
+}
+
 /* Whether the entry has to see the marks of what is before it. */
 static bool needs_mark(const struct kilni_cuda_queue *queue,
 		       const struct kilni_entry *entry)
@@ -151,9 +193,10 @@ static bool needs_mark(const struct kilni_cuda_queue *queue,
 	if (queue->issued == queue->marked)
 		return false;
 	return (entry->kind != KILNI_ENTRY_KERNEL &&
+		entry->kind != KILNI_ENTRY_GRAPH &&
 		entry->kind != KILNI_ENTRY_CLOCK) ||
 	       queue->issued - queue->marked >= MARK_EVERY ||
-	       (has_report(entry) && reports_are_full(queue));
+	       lacks_report(queue, entry);
 }
 
 /* False: the queue is held and no longer this thread's. */
@@ -171,14 +214,15 @@ static bool issue(struct kilni_cuda_queue *queue, struct kilni_entry *entry)
 		kilni_cuda_issue_clock(queue, entry);
 		return true;
 	default:
-		if (has_report(entry)) {
-			if (reports_are_full(queue))
-				kilni_cuda_queue_retire(queue);
-			if (reports_are_full(queue) &&
-			    leave_to_attendant(queue, entry))
-				return false;
-		}
-		issue_kernel(queue, entry);
+		if (lacks_report(queue, entry))
+			kilni_cuda_queue_retire(queue);
+		if (lacks_report(queue, entry) &&
+		    leave_to_attendant(queue, entry))
+			return false;
+		if (entry->kind == KILNI_ENTRY_GRAPH)
+			issue_graph(queue, entry);
+		else
+			issue_kernel(queue, entry);
 		return true;
 	}
 }

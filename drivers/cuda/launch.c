@@ -27,18 +27,34 @@ static unsigned stored_dtype(unsigned dtype)
 
 struct launch {
 	struct kilni_cuda_hw *hw;
-	cu_stream stream;
+	const struct kilni_cuda_target *to;
 	cu_function function;
 	unsigned x, y, z;
 };
 
+enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
+				  struct cu_kernel *k)
+{
+	if (to->graph)
+		return kilni_cuda_graph_put(to->graph, k);
+	return kilni_cuda_check(
+		to->hw,
+		kilni_cuda.launch(k->function, k->grid[0], k->grid[1],
+				  k->grid[2], k->block[0], k->block[1],
+				  k->block[2], k->shared_bytes, to->stream,
+				  k->params, k->extra),
+		"cuLaunchKernel");
+}
+
 static enum kiln_status start(const struct launch *l, void *params)
 {
 	void *arguments[1] = { params };
-	int result = kilni_cuda.launch(l->function, l->x, l->y, l->z, BLOCK, 1,
-				       1, 0, l->stream, arguments, NULL);
+	struct cu_kernel kernel = { .function = l->function,
+				    .grid = { l->x, l->y, l->z },
+				    .block = { BLOCK, 1, 1 },
+				    .params = arguments };
 
-	return kilni_cuda_check(l->hw, result, "cuLaunchKernel");
+	return kilni_cuda_start(l->to, &kernel);
 }
 
 /* Blocks for that many threads, which may take several turns. */
@@ -121,7 +137,10 @@ static unsigned lanes_of(unsigned dtype)
 	}
 }
 
-/* A copy that moves whole bytes can be a copy of the library's. */
+/*
+ * A copy that moves whole bytes can be a copy of the library's. In a graph it
+ * is a kernel, as all of its nodes are.
+ */
 #define COPY_LEAST 65536
 
 static bool is_plain_copy(const struct kilni_ew_params *p)
@@ -136,7 +155,7 @@ static enum kiln_status copy_dense(const struct launch *l,
 {
 	return kilni_cuda_check(l->hw,
 				kilni_cuda.copy_within(p->out, p->in[0], bytes,
-						       l->stream),
+						       l->to->stream),
 				"cuMemcpyDtoDAsync");
 }
 
@@ -160,7 +179,7 @@ static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 	if (is_plain_copy(p)) {
 		unsigned bytes = kilni_cuda_bytes(dtype);
 
-		if (!form && p->count * bytes >= COPY_LEAST)
+		if (!form && p->count * bytes >= COPY_LEAST && !l->to->graph)
 			return copy_dense(l, p, p->count * bytes);
 		if (form && kilni_cuda_plan_turn(p, bytes, &turn))
 			return launch_turn(l, bytes, &turn);
@@ -331,11 +350,10 @@ static enum kiln_status launch_matmul(struct launch *l,
 
 /* ---- entries ---- */
 
-enum kiln_status kilni_cuda_launch(struct kilni_cuda_hw *hw, cu_stream stream,
+enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
 				   struct kilni_entry *entry)
 {
-	struct launch l = { .hw = hw, .stream = stream, .x = 1, .y = 1,
-			    .z = 1 };
+	struct launch l = { .hw = to->hw, .to = to, .x = 1, .y = 1, .z = 1 };
 
 	switch (entry->kernel) {
 	case KILNI_KERNEL_EW:
@@ -349,8 +367,7 @@ enum kiln_status kilni_cuda_launch(struct kilni_cuda_hw *hw, cu_stream stream,
 	case KILNI_KERNEL_MATMUL:
 		return launch_matmul(&l, &entry->params.matmul);
 	case KILNI_KERNEL_CUSTOM:
-		return kilni_cuda_program_run(hw, stream,
-					      &entry->params.custom);
+		return kilni_cuda_program_run(to, &entry->params.custom);
 	default:
 		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				  "cuda: kernel %u is not there",

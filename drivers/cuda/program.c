@@ -163,21 +163,17 @@ void kilni_cuda_program_unload(struct kilni_hw *base,
 
 /* ---- running ---- */
 
-enum kiln_status kilni_cuda_program_run(struct kilni_cuda_hw *hw,
-					cu_stream stream,
+enum kiln_status kilni_cuda_program_run(const struct kilni_cuda_target *to,
 					struct kilni_custom_params *params)
 {
 	const struct program *program = (void *)kilni_program_of(params);
 	uint64_t groups = kilni_program_groups(params);
 	void *arguments[1] = { params->block };
+	struct cu_kernel kernel = { .function = program->function,
+				    .grid = { (unsigned)groups, 1, 1 },
+				    .block = { program->base.group, 1, 1 },
+				    .params = arguments };
 
 	params->block[0] = params->report;
-	if (!groups)
-		return KILN_OK;
-	return kilni_cuda_check(
-		hw,
-		kilni_cuda.launch(program->function, (unsigned)groups, 1, 1,
-				  program->base.group, 1, 1, 0, stream,
-				  arguments, NULL),
-		"cuLaunchKernel");
+	return groups ? kilni_cuda_start(to, &kernel) : KILN_OK;
 }

@@ -186,6 +186,6 @@ const struct kilni_queue_ops kilni_cuda_queue_ops = {
 	.completed = kilni_cuda_queue_completed,
 	.wait = kilni_cuda_queue_wait,
 	.run_inline = kilni_queue_stub_run_inline,
-	.graph_create = kilni_queue_stub_graph_create,
-	.graph_destroy = kilni_queue_stub_graph_destroy,
+	.graph_create = kilni_cuda_graph_create,
+	.graph_destroy = kilni_cuda_graph_destroy,
 };

@@ -55,13 +55,6 @@ static inline uint64_t load_retired(const struct kilni_cuda_queue *queue)
 	return __atomic_load_n(&queue->retired, __ATOMIC_ACQUIRE);
 }
 
-static inline bool has_report(const struct kilni_entry *entry)
-{
-	return entry->kernel == KILNI_KERNEL_GATHER ||
-	       entry->kernel == KILNI_KERNEL_SCATTER ||
-	       entry->kernel == KILNI_KERNEL_CUSTOM;
-}
-
 static inline struct kilni_cuda_report *
 report_at(struct kilni_cuda_queue *queue, uint64_t number)
 {

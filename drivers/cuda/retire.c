@@ -2,6 +2,8 @@
 #include "drivers/cuda/queue.h"
 
 #include <sched.h>
+#include <stddef.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/trace.h"
@@ -45,7 +47,7 @@ static bool read_report(struct kilni_cuda_queue *queue,
 {
 	uint64_t number = queue->reports_free;
 
-	if (!has_report(entry) || !entry->params.raw[0])
+	if (!kilni_cuda_reports(entry) || !entry->params.raw[0])
 		return false;
 	*report = *report_at(queue, number);
 	__atomic_store_n(&queue->reports_free, number + 1, __ATOMIC_RELEASE);
@@ -82,6 +84,43 @@ static void retire_kernel(struct kilni_cuda_queue *queue,
 		(void)!queue->client.check(queue->client.context, entry);
 }
 
+/* A graph fails as a whole, at the entry that is to blame. */
+static void tell_graph(struct kilni_cuda_queue *queue, uint64_t seq,
+		       const struct kilni_entry *bad, enum kiln_status status,
+		       const struct kilni_cuda_report *report)
+{
+	struct kilni_entry entry;
+
+	memcpy(&entry, bad, offsetof(struct kilni_entry, params));
+	entry.seq = seq;
+	tell_failed(queue, &entry, status, report);
+}
+
+static void retire_graph(struct kilni_cuda_queue *queue,
+			 const struct kilni_entry *run)
+{
+	struct kilni_cuda_graph *graph = run->params.graph.graph;
+	bool lost = is_lost_kernel(queue, run);
+	const struct kilni_entry *bad = NULL;
+	struct kilni_cuda_report report;
+
+	if (KILNI_CUDA_NOTE(run) == KILNI_CUDA_REFUSED)
+		return;
+	if (graph && !KILNI_CUDA_NOTE(run))
+		bad = kilni_cuda_graph_found(graph, lost, &report);
+	if (KILNI_CUDA_NOTE(run))
+		tell_graph(queue, run->seq, kilni_cuda_graph_blamed(graph),
+			   (enum kiln_status) - (int)KILNI_CUDA_NOTE(run),
+			   NULL);
+	else if (graph && lost)
+		tell_graph(queue, run->seq, kilni_cuda_graph_blamed(graph),
+			   KILN_ERR_DEVICE_LOST, NULL);
+	else if (bad)
+		tell_graph(queue, run->seq, bad, KILN_ERR_INDEX, &report);
+	else if (is_suspect(queue))
+		(void)!queue->client.check(queue->client.context, run);
+}
+
 /* False: what the entry waited for has not retired on the other queue. */
 static bool retire_entry(struct kilni_cuda_queue *queue,
 			 const struct kilni_entry *entry)
@@ -90,6 +129,8 @@ static bool retire_entry(struct kilni_cuda_queue *queue,
 
 	if (entry->kind == KILNI_ENTRY_KERNEL)
 		retire_kernel(queue, entry);
+	if (entry->kind == KILNI_ENTRY_GRAPH)
+		retire_graph(queue, entry);
 	if (entry->kind == KILNI_ENTRY_CLOCK)
 		kilni_cuda_retire_clock(queue, entry, entry->seq <=
 					load_counter(queue));
@@ -109,6 +150,15 @@ static bool is_notable(const struct kilni_cuda_queue *queue, uint64_t seq)
 	       __atomic_load_n(&queue->notable, __ATOMIC_ACQUIRE) >= seq;
 }
 
+/* Whether something ran on the device for it. */
+static bool ran(struct kilni_cuda_queue *queue, const struct kilni_entry *entry)
+{
+	return (entry->kind == KILNI_ENTRY_KERNEL ||
+		(entry->kind == KILNI_ENTRY_GRAPH &&
+		 entry->params.graph.graph)) &&
+	       !KILNI_CUDA_NOTE(entry) && !is_lost_kernel(queue, entry);
+}
+
 static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 {
 	uint64_t seq = queue->retired, seen_ns = kilni_trace_begin();
@@ -125,9 +175,7 @@ static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 		entry = &queue->old_chunk->entry[queue->old_slot];
 		if (is_notable(queue, seq + 1) && !retire_entry(queue, entry))
 			break;
-		if (KILNI_UNLIKELY(seen_ns) &&
-		    entry->kind == KILNI_ENTRY_KERNEL && !KILNI_CUDA_NOTE(entry) &&
-		    !is_lost_kernel(queue, entry))
+		if (KILNI_UNLIKELY(seen_ns) && ran(queue, entry))
 			kilni_cuda_trace_kernel(queue, entry, seen_ns);
 		queue->old_slot++;
 		seq++;

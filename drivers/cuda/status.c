@@ -58,6 +58,10 @@
 	X(808, MPS_MAX_CLIENTS_REACHED, NO_DEVICE, 0)                          \
 	X(809, MPS_MAX_CONNECTIONS_REACHED, NO_DEVICE, 0)                      \
 	X(810, MPS_CLIENT_TERMINATED, DEVICE_LOST, 1)                          \
+	X(900, STREAM_CAPTURE_UNSUPPORTED, DRIVER, 0)                          \
+	X(901, STREAM_CAPTURE_INVALIDATED, DRIVER, 0)                          \
+	X(906, STREAM_CAPTURE_IMPLICIT, DRIVER, 0)                             \
+	X(910, GRAPH_EXEC_UPDATE_FAILURE, DRIVER, 0)                           \
 	X(999, UNKNOWN, DRIVER, 1)
 
 static const struct result {

@@ -17,11 +17,14 @@
  *   vmm=0         no virtual memory
  *   uuid=same     all devices have one UUID
  *   slice=1       devices are slices: their second UUID differs
+ *   graphs=0      no graphs: the call that makes one is not supported
  *   async=USEC    streams run on threads, each operation that much later
  *   fail=CALL:N:R the Nth call of that name (or of any, "*") gives result R;
  *                 a result that breaks a context is given for ever
  *
- * KILN_STUB_CUDA_CALLS names a file that is given the number of calls at exit.
+ * KILN_STUB_CUDA_CALLS names a file that is given the number of calls at exit,
+ * KILN_STUB_CUDA_GRAPHS one that is given those of graphs: how many there are,
+ * instances of them, nodes that were added, launches, new parameters.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -88,15 +91,28 @@ static int enter(const char *call)
 	return give;
 }
 
+static FILE *open_named(const char *variable)
+{
+	const char *path = getenv(variable);
+
+	return path ? fopen(path, "w") : NULL;
+}
+
 __attribute__((destructor)) static void tell_calls(void)
 {
-	const char *path = getenv("KILN_STUB_CUDA_CALLS");
-	FILE *file = path ? fopen(path, "w") : NULL;
+	FILE *file = open_named("KILN_STUB_CUDA_CALLS");
 
-	if (!file)
-		return;
-	fprintf(file, "%lu\n", calls);
-	fclose(file);
+	if (file) {
+		fprintf(file, "%lu\n", calls);
+		fclose(file);
+	}
+	file = open_named("KILN_STUB_CUDA_GRAPHS");
+	if (file) {
+		fprintf(file, "%lu %lu %lu %lu %lu\n", stub_graphs.graphs,
+			stub_graphs.execs, stub_graphs.nodes,
+			stub_graphs.launches, stub_graphs.sets);
+		fclose(file);
+	}
 }
 
 #define CALL(name, ...)                                                        \
@@ -487,6 +503,10 @@ static void work_on(struct stub_stream *stream, struct stub_work *work)
 	case STUB_LAUNCH:
 		stub_run_kernel(work->name, work->params);
 		break;
+	case STUB_GRAPH:
+		stub_launch_run(work->to);
+		stub_launch_drop(work->to);
+		break;
 	case STUB_RECORD:
 		pthread_mutex_lock(&lock);
 		work->event->time_ns = kilni_now_ns();
@@ -807,22 +827,93 @@ CALL(cuFuncGetAttribute, int *value, int attribute, void *function)
 	return 0;
 }
 
+int stub_check_kernel(const struct stub_kernel *k)
+{
+	const unsigned *grid = k->grid, *block = k->block;
+
+	return grid[0] && grid[1] && grid[2] && grid[0] <= 0x7fffffff &&
+	       grid[1] <= 65535 && grid[2] <= 65535 &&
+	       block[0] * block[1] * block[2] <= 1024;
+}
+
 CALL(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
      unsigned bx, unsigned by, unsigned bz, unsigned shared,
      struct stub_stream *stream, void **params, void **extra)
 {
+	const struct stub_kernel kernel = { .grid = { gx, gy, gz },
+					    .block = { bx, by, bz } };
 	struct stub_work work = { .kind = STUB_LAUNCH };
 
 	(void)shared;
 	(void)extra;
 	ENTER_CONTEXT();
-	if (!gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 ||
-	    bx * by * bz > 1024)
+	if (!stub_check_kernel(&kernel))
 		return 1;
 	snprintf(work.name, sizeof(work.name), "%.*s",
 		 (int)strcspn(function, "("), (const char *)function);
 	work.params = stub_copy_params(work.name, params[0]);
 	return work.params ? put(stream, &work) : 2;
+}
+
+/* ---- graphs: graph.c ---- */
+
+CALL(cuGraphCreate, struct stub_graph **graph, unsigned flags)
+{
+	ENTER();
+	if (flags)
+		return 1;
+	return number("graphs", "1", 10) ? stub_graph_create(graph) : 801;
+}
+
+/* Always, so that no test leaks through a fault that it asked for. */
+CALL(cuGraphDestroy, struct stub_graph *graph)
+{
+	int result = enter(__func__);
+
+	stub_graph_destroy(graph);
+	return result;
+}
+
+CALL(cuGraphAddKernelNode, struct stub_node **node, struct stub_graph *graph,
+     struct stub_node *const *after, size_t count,
+     const struct stub_kernel *kernel)
+{
+	ENTER_CONTEXT();
+	return stub_graph_add(node, graph, after, count, kernel);
+}
+
+CALL(cuGraphInstantiate_v2, struct stub_exec **exec, struct stub_graph *graph,
+     struct stub_node **node, char *log, size_t bytes)
+{
+	(void)node;
+	(void)log;
+	(void)bytes;
+	ENTER_CONTEXT();
+	return stub_graph_instantiate(exec, graph);
+}
+
+CALL(cuGraphExecDestroy, struct stub_exec *exec)
+{
+	int result = enter(__func__);
+
+	stub_exec_destroy(exec);
+	return result;
+}
+
+CALL(cuGraphExecKernelNodeSetParams, struct stub_exec *exec,
+     struct stub_node *node, const struct stub_kernel *kernel)
+{
+	ENTER_CONTEXT();
+	return stub_exec_set(exec, node, kernel);
+}
+
+CALL(cuGraphLaunch, struct stub_exec *exec, struct stub_stream *stream)
+{
+	struct stub_work work = { .kind = STUB_GRAPH };
+
+	ENTER_CONTEXT();
+	work.to = stub_exec_launch(exec);
+	return work.to ? put(stream, &work) : 2;
 }
 
 /* ---- virtual memory: an object is memory, mapping copies nothing ---- */

@@ -71,6 +71,45 @@ static int step(int number)
 	return good;
 }
 
+/* x = 2 x + 1 for one element, picked by an index. */
+static enum kiln_status double_it(struct kiln_device *on, void *user)
+{
+	struct kiln_tensor **x = user, *t = NULL;
+	enum kiln_status status;
+
+	(void)on;
+	status = kiln_select(&t, x[0], 0, x[1]);
+	if (!status)
+		status = kiln_add(&t, t, t);
+	if (!status)
+		status = kiln_add_scalar(&t, t, kiln_float(1));
+	if (!status)
+		status = kiln_copy_into(x[0], t);
+	kiln_tensor_release(t);
+	return status;
+}
+
+/* Captured, or called again where that fails: 0, 1, 3, 7. */
+static void replay(void)
+{
+	struct kiln_tensor *x[2] = { NULL, NULL };
+	struct kiln_graph *graph = NULL;
+	const int64_t single[1] = { 1 };
+	float value = -1;
+
+	if (is_good(kiln_zeros(&x[0], device, KILN_F32, 1, single)) &&
+	    is_good(kiln_zeros(&x[1], device, KILN_I32, 1, single)) &&
+	    is_good(kiln_graph_create(&graph, device, double_it, x)) &&
+	    is_good(kiln_graph_replay(graph)) &&
+	    is_good(kiln_graph_replay(graph)) &&
+	    is_good(kiln_tensor_read(x[0], &value, sizeof(value))) &&
+	    value != 7)
+		fail("a wrong result of a graph that was told to be good");
+	kiln_graph_release(graph);
+	kiln_tensor_release(x[0]);
+	kiln_tensor_release(x[1]);
+}
+
 /* With a window around it, which may come to nothing but has an end. */
 static void walk(void)
 {
@@ -80,6 +119,7 @@ static void walk(void)
 	(void)is_good(kiln_profile_start(&window, device));
 	for (int i = 0; i < STEPS && step(i); i++)
 		;
+	replay();
 	if (window && !is_good(kiln_profile_end(&duration, window, NULL)))
 		kiln_profile_abandon(window);
 	if (duration && kiln_duration_wait(duration, INT64_C(10000000000)))
