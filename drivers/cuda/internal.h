@@ -186,6 +186,9 @@ struct kilni_cuda_queue {
 	enum kilni_cuda_state state;
 	uint64_t submitted;
 	uint64_t marked;       /* covered by a mark; also read without it */
+	uint64_t wanted;       /* to be marked for a waiter; likewise */
+	uint64_t unmarked;     /* issued, left without a mark; 0: none; likewise */
+	uint64_t left_ns;      /* when that was; likewise */
 	struct kilni_cuda_mark *pending, **pending_end, *spare;
 	struct kilni_cuda_time *spare_time;
 	struct kilni_cuda_queue *held, *next_held; /* by this one; with it */

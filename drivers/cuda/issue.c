@@ -5,9 +5,6 @@
 
 #include "base/trace.h"
 
-/* Entries from one mark to the next, at most. */
-#define MARK_EVERY 32
-
 static void set_notable(struct kilni_cuda_queue *queue,
 			const struct kilni_entry *entry)
 {
@@ -186,17 +183,41 @@ static bool lacks_report(const struct kilni_cuda_queue *queue,
 	       kilni_cuda_graph_is_full(graph);
 }
 
-/* Whether the entry has to see the marks of what is before it. */
+/* Whether the queue will be held there: for the host, or another queue. */
+static bool may_hold(const struct kilni_cuda_queue *queue,
+		     const struct kilni_entry *entry)
+{
+	switch (entry->kind) {
+	case KILNI_ENTRY_GATE:
+	case KILNI_ENTRY_CALL:
+		return true;
+	case KILNI_ENTRY_WAIT:
+		return load_marked(cuda_queue(entry->params.wait.wait_queue)) <
+		       entry->params.wait.wait_seq;
+	default:
+		return lacks_report(queue, entry);
+	}
+}
+
+/* Whether what has been issued is to be marked before the entry. */
 static bool needs_mark(const struct kilni_cuda_queue *queue,
 		       const struct kilni_entry *entry)
 {
+	uint64_t wanted = load_wanted(queue);
+
 	if (queue->issued == queue->marked)
 		return false;
-	return (entry->kind != KILNI_ENTRY_KERNEL &&
-		entry->kind != KILNI_ENTRY_GRAPH &&
-		entry->kind != KILNI_ENTRY_CLOCK) ||
-	       queue->issued - queue->marked >= MARK_EVERY ||
-	       lacks_report(queue, entry);
+	return may_hold(queue, entry) ||
+	       queue->issued - queue->marked >= KILNI_CUDA_MARK_EVERY ||
+	       (wanted > queue->marked && wanted <= queue->issued);
+}
+
+/* Whether it is to be marked where there is nothing more to issue. */
+static bool needs_last_mark(const struct kilni_cuda_queue *queue)
+{
+	return queue->issued != queue->marked &&
+	       (load_wanted(queue) > queue->marked || kilni_is_traced() ||
+		kilni_cuda_is_lost(hw_of(queue)));
 }
 
 /* False: the queue is held and no longer this thread's. */
@@ -237,6 +258,15 @@ static struct kilni_entry *current(struct kilni_cuda_queue *queue)
 	return &queue->chunk->entry[queue->slot];
 }
 
+/* The device's lock is held. */
+static void note_unmarked(struct kilni_cuda_queue *queue)
+{
+	if (queue->issued == queue->marked)
+		return;
+	__atomic_store_n(&queue->left_ns, kilni_now_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&queue->unmarked, queue->issued, __ATOMIC_RELEASE);
+}
+
 /* Leaves the queue where it is empty; nothing of it is touched after that. */
 static bool leave(struct kilni_cuda_queue *queue)
 {
@@ -244,9 +274,10 @@ static bool leave(struct kilni_cuda_queue *queue)
 	bool empty;
 
 	pthread_mutex_lock(&hw->lock);
-	empty = queue->issued == queue->submitted;
+	empty = queue->issued == queue->submitted && !needs_last_mark(queue);
 	if (empty) {
 		queue->state = KILNI_CUDA_IDLE;
+		note_unmarked(queue);
 		pthread_cond_broadcast(&hw->moved);
 	}
 	pthread_mutex_unlock(&hw->lock);
@@ -274,13 +305,17 @@ static struct kilni_cuda_queue *run_one(struct kilni_cuda_queue *queue,
 		if (queue->issued == upto)
 			upto = load_submitted(queue);
 		if (queue->issued == upto) {
-			if (queue->issued != queue->marked)
+			if (needs_last_mark(queue))
 				list = kilni_cuda_mark(queue, list);
 			if (leave(queue))
 				return list;
 			continue;
 		}
 		entry = current(queue);
+		if (entry->kind == KILNI_ENTRY_WAIT)
+			kilni_cuda_want(
+				cuda_queue(entry->params.wait.wait_queue),
+				entry->params.wait.wait_seq);
 		if (needs_mark(queue, entry))
 			list = kilni_cuda_mark(queue, list);
 		if (!issue(queue, entry))

@@ -93,6 +93,21 @@ void kilni_cuda_lose(struct kilni_cuda_hw *hw, int result)
 	kilni_cuda_note(hw, kilni_cuda_is_sticky(result) ? result : 999);
 }
 
+/* What has been issued is covered; the device's lock is held. */
+static void publish(struct kilni_cuda_queue *queue,
+		    struct kilni_cuda_mark *mark)
+{
+	if (mark) {
+		mark->seq = queue->issued;
+		mark->next = NULL;
+		*queue->pending_end = mark;
+		queue->pending_end = &mark->next;
+	}
+	__atomic_store_n(&queue->unmarked, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&queue->marked, queue->issued, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&hw_of(queue)->moved);
+}
+
 struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 					 struct kilni_cuda_queue *list)
 {
@@ -108,13 +123,7 @@ struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 			kilni_cuda_lose(hw, result);
 	}
 	pthread_mutex_lock(&hw->lock);
-	if (mark) {
-		mark->seq = queue->issued;
-		mark->next = NULL;
-		*queue->pending_end = mark;
-		queue->pending_end = &mark->next;
-	}
-	__atomic_store_n(&queue->marked, queue->issued, __ATOMIC_RELEASE);
+	publish(queue, mark);
 	while (*at) {
 		struct kilni_cuda_queue *other = *at;
 
@@ -128,9 +137,66 @@ struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 		other->next_run = list;
 		list = other;
 	}
-	pthread_cond_broadcast(&hw->moved);
 	pthread_mutex_unlock(&hw->lock);
 	return list;
+}
+
+/* ---- for those who wait ---- */
+
+/*
+ * The device's lock is held and the queue idle, so that it is nobody's, and no
+ * queue is held by what it has issued: that would have wanted the mark.
+ */
+static int mark_idle(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_mark *mark = NULL;
+	int result = CU_OK;
+
+	if (!kilni_cuda_is_lost(hw_of(queue))) {
+		reap_marks(queue);
+		mark = queue->spare;
+		if (mark)
+			queue->spare = mark->next;
+		else
+			mark = new_mark();
+		result = record(queue, mark);
+	}
+	publish(queue, mark);
+	return result;
+}
+
+static int want_locked(struct kilni_cuda_queue *queue, uint64_t seq,
+		       bool entered)
+{
+	if (queue->marked >= seq)
+		return CU_OK;
+	if (queue->wanted < seq)
+		__atomic_store_n(&queue->wanted, seq, __ATOMIC_RELEASE);
+	if (queue->state != KILNI_CUDA_IDLE ||
+	    queue->issued == queue->marked ||
+	    (!entered && !kilni_cuda_is_lost(hw_of(queue))))
+		return CU_OK;
+	return mark_idle(queue);
+}
+
+void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	bool entered;
+	int result;
+
+	if (load_marked(queue) >= seq)
+		return;
+	entered = !kilni_cuda_is_lost(hw) &&
+		  kilni_cuda_note(hw, kilni_cuda.context_push(hw->context)) ==
+			  CU_OK;
+	pthread_mutex_lock(&hw->lock);
+	result = want_locked(queue, seq, entered);
+	pthread_mutex_unlock(&hw->lock);
+	if (entered)
+		kilni_cuda_leave();
+	if (result != CU_OK)
+		kilni_cuda_lose(hw, result);
 }
 
 struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,

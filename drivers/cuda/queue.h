@@ -6,12 +6,17 @@
 
 /*
  * Entries go through two walks over the same chunks. The first one puts them
- * on the stream (issue.c). Behind every few of them comes a mark (mark.c): the
- * stream writes their number into pinned memory and an event is recorded. The
- * second walk (retire.c) follows what the device has done, tells the scheduler
- * what failed and gives chunks back. Any thread that asks for the state of the
- * queue may retire; callbacks are called without a lock, and one that comes
- * back here finds the queue retiring and takes it as it is.
+ * on the stream (issue.c). Now and then comes a mark (mark.c): the stream writes
+ * their number into pinned memory and an event is recorded. The second walk
+ * (retire.c) follows what the device has done, tells the scheduler what failed
+ * and gives chunks back. Any thread that asks for the state of the queue may
+ * retire; callbacks are called without a lock, and one that comes back here
+ * finds the queue retiring and takes it as it is.
+ *
+ * A mark costs as much as a launch, so that it is made when somebody wants it: a
+ * thread or a queue that waits, whoever asks some time after the last entry
+ * was issued, or an entry that needs the host; else behind KILNI_CUDA_MARK_EVERY
+ * entries.
  *
  * A WAIT becomes an event wait of the stream where the other queue has marked
  * what is waited for, else it holds the queue, as a GATE does. A CALL is the
@@ -24,6 +29,9 @@
  * On a lost device everything is walked to the end without a call to the
  * library: kernels fail, calls are made.
  */
+
+/* Entries from one mark to the next, at most. */
+#define KILNI_CUDA_MARK_EVERY 128
 
 /* The driver's notes in an entry: nothing, refused, or -status. */
 #define KILNI_CUDA_NOTE(entry) ((entry)->reserved)
@@ -73,6 +81,22 @@ void kilni_cuda_marks_free(struct kilni_cuda_queue *queue);
  */
 struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 					 struct kilni_cuda_queue *list);
+
+/*
+ * Somebody waits for seq: it is marked now where all of the queue's entries
+ * have been issued, else as soon as it has been issued. Any thread.
+ */
+void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq);
+
+static inline uint64_t load_marked(const struct kilni_cuda_queue *queue)
+{
+	return __atomic_load_n(&queue->marked, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t load_wanted(const struct kilni_cuda_queue *queue)
+{
+	return __atomic_load_n(&queue->wanted, __ATOMIC_ACQUIRE);
+}
 
 /* The first mark at or behind seq; the device's lock is held. */
 struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,

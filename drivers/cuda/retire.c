@@ -8,15 +8,21 @@
 
 #include "base/trace.h"
 
+/* So long after the last entry a queue is marked for whoever asks. */
+#define LINGER_NS 50000
+
 /* ---- retiring ---- */
 
 /* Up to where the device has come. */
 static uint64_t done_upto(struct kilni_cuda_queue *queue)
 {
-	uint64_t marked = __atomic_load_n(&queue->marked, __ATOMIC_ACQUIRE);
+	uint64_t marked = load_marked(queue);
 
-	if (kilni_cuda_is_lost(hw_of(queue)))
-		return marked;
+	if (kilni_cuda_is_lost(hw_of(queue))) {
+		kilni_cuda_want(queue, __atomic_load_n(&queue->unmarked,
+						       __ATOMIC_ACQUIRE));
+		return load_marked(queue);
+	}
 	if (!hw_of(queue)->writes && load_counter(queue) != marked)
 		kilni_cuda_poll_marks(queue);
 	return load_counter(queue);
@@ -272,8 +278,11 @@ enum kiln_status kilni_cuda_queue_wait(struct kilni_queue *base,
 {
 	struct kilni_cuda_queue *queue = cuda_queue(base);
 
+	kilni_cuda_want(queue, seq);
 	while (!spin_until(queue, seq)) {
 		KILNI_TRY(kilni_cuda_alive(hw_of(queue)));
+		/* Where it could not be marked before. */
+		kilni_cuda_want(queue, seq);
 		sleep_for(queue, seq);
 	}
 	return KILN_OK;
@@ -290,10 +299,23 @@ void kilni_cuda_queue_settle(struct kilni_cuda_queue *queue)
 			sleep_for(queue, seq);
 }
 
+/* Who asks again and again sees it done, though nobody waits. */
+static void want_what_lingers(struct kilni_cuda_queue *queue)
+{
+	uint64_t unmarked = __atomic_load_n(&queue->unmarked,
+					    __ATOMIC_ACQUIRE);
+
+	if (unmarked &&
+	    kilni_now_ns() - __atomic_load_n(&queue->left_ns,
+					     __ATOMIC_RELAXED) > LINGER_NS)
+		kilni_cuda_want(queue, unmarked);
+}
+
 uint64_t kilni_cuda_queue_completed(const struct kilni_queue *base)
 {
 	struct kilni_cuda_queue *queue = cuda_queue(base);
 
+	want_what_lingers(queue);
 	kilni_cuda_queue_retire(queue);
 	return load_retired(queue);
 }

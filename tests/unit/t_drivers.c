@@ -313,6 +313,27 @@ START_TEST(calls_submit)
 }
 END_TEST
 
+/* Who asks how far a queue has come need not wait for it. */
+START_TEST(asking_is_enough)
+{
+	struct kilni_hw *hw = rig_open(present[_i]->name);
+	struct lane lane;
+
+	lane_open(&lane, hw);
+	for (int i = 0; i < 3; i++) {
+		rig_set_ew(lane_append(&lane, KILNI_ENTRY_KERNEL),
+			   KILNI_OP_FULL, NULL, NULL, NULL, 0, 0);
+		lane_submit(&lane);
+		for (int k = 0; k < 5000 && lane_completed(&lane) < lane.seq;
+		     k++)
+			usleep(1000);
+		ck_assert_uint_eq(lane_completed(&lane), lane.seq);
+	}
+	lane_close(&lane);
+	rig_close(hw);
+}
+END_TEST
+
 START_TEST(failures_are_told)
 {
 	struct kilni_hw *hw = rig_open(present[_i]->name);
@@ -360,6 +381,7 @@ int main(void)
 	tcase_add_loop_test(t, memory_failures, 0, here);
 	tcase_add_loop_test(t, waits_gates_and_calls, 0, here);
 	tcase_add_loop_test(t, calls_submit, 0, here);
+	tcase_add_loop_test(t, asking_is_enough, 0, here);
 	tcase_add_loop_test(t, failures_are_told, 0, here);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
