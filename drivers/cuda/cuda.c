@@ -10,8 +10,7 @@
 extern const struct kilni_driver kilni_cuda_driver;
 
 /* Kernels are compiled for this compute capability and run on later ones. */
-#define OLDEST_MAJOR 7
-#define OLDEST_MINOR 5
+#define OLDEST 75
 
 /* ---- results ---- */
 
@@ -106,17 +105,23 @@ static int attribute(cu_device device, enum cu_attribute which)
 	return value;
 }
 
+/* 10 * major + minor */
+static int capability(cu_device device)
+{
+	return 10 * attribute(device, CU_CAPABILITY_MAJOR) +
+	       attribute(device, CU_CAPABILITY_MINOR);
+}
+
 /* Why the device cannot be opened; "" where it can. */
 static void find_refusal(cu_device device, char *text, size_t bytes)
 {
-	int major = attribute(device, CU_CAPABILITY_MAJOR);
-	int minor = attribute(device, CU_CAPABILITY_MINOR);
+	int has = capability(device);
 
 	*text = 0;
-	if (major * 10 + minor < OLDEST_MAJOR * 10 + OLDEST_MINOR)
+	if (has < OLDEST)
 		snprintf(text, bytes,
 			 "compute capability %d.%d, kiln needs %d.%d or newer",
-			 major, minor, OLDEST_MAJOR, OLDEST_MINOR);
+			 has / 10, has % 10, OLDEST / 10, OLDEST % 10);
 	else if (attribute(device, CU_COMPUTE_MODE) == CU_COMPUTE_PROHIBITED)
 		snprintf(text, bytes, "its compute mode is \"prohibited\"");
 }
@@ -209,12 +214,10 @@ static void write_explanation(struct kilni_cuda_hw *hw)
 	(void)kilni_cuda.device_name(name, sizeof(name), hw->device);
 	find_pci(hw->device, pci);
 	snprintf(hw->explain, sizeof(hw->explain),
-		 "%.63s at %s, compute capability %d.%d, %u "
+		 "%.63s at %s, compute capability %u.%u, %u "
 		 "multiprocessors, driver for CUDA %d.%d",
 		 name, *pci ? pci : "an unknown address",
-		 attribute(hw->device, CU_CAPABILITY_MAJOR),
-		 attribute(hw->device, CU_CAPABILITY_MINOR),
-		 hw->multiprocessors, kilni_cuda_version() / 1000,
+		 hw->capability / 10, hw->capability % 10, hw->multiprocessors, kilni_cuda_version() / 1000,
 		 kilni_cuda_version() % 1000 / 10);
 }
 
@@ -258,6 +261,7 @@ static void init_host_side(struct kilni_cuda_hw *hw)
 		spin_us = 20;
 	hw->spin_ns = spin_us * 1000;
 	hw->multiprocessors = (unsigned)attribute(hw->device, CU_MULTIPROCESSORS);
+	hw->capability = (unsigned)capability(hw->device);
 	hw->writes = kilni_cuda.stream_write &&
 		     attribute(hw->device, CU_STREAM_WRITES_64);
 	pthread_mutex_init(&hw->lock, NULL);

@@ -50,6 +50,7 @@ struct kilni_cuda_hw {
 	cu_device device;
 	cu_context context;
 	unsigned multiprocessors;
+	unsigned capability;   /* 10 * major + minor */
 	bool writes;           /* streams can write 64-bit words */
 	uint64_t spin_ns;
 	struct kilni_memory_limits limits;

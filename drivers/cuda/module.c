@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 /*
  * A text as clang wrote it: a head (version, target, tables), then entries,
@@ -13,82 +12,6 @@
  * is "}". One entry with all that is no entry makes a module.
  */
 #define ENTRY ".visible .entry "
-
-struct place {
-	char name[16];
-	const unsigned char *packed;
-	size_t packed_bytes, bytes;
-};
-
-/* ---- finding a text ---- */
-
-static const char *start_of_packed(void)
-{
-	const char *end = strstr((const char *)kilni_cuda_texts, "\n\n");
-
-	return end + 2;
-}
-
-static bool find_text(const char *name, struct place *place)
-{
-	const char *line = (const char *)kilni_cuda_texts;
-	const char *packed = start_of_packed();
-
-	while (*line != '\n') {
-		if (sscanf(line, "%15s %zu %zu", place->name,
-			   &place->packed_bytes, &place->bytes) != 3)
-			return false;
-		place->packed = (const unsigned char *)packed;
-		if (!strcmp(place->name, name))
-			return true;
-		packed += place->packed_bytes;
-		line = strchr(line, '\n') + 1;
-	}
-	return false;
-}
-
-static enum kiln_status unpack(const struct place *place, char *text)
-{
-	z_stream z;
-	int result;
-
-	memset(&z, 0, sizeof(z));
-	z.next_in = (Bytef *)(uintptr_t)place->packed;
-	z.avail_in = (uInt)place->packed_bytes;
-	z.next_out = (Bytef *)text;
-	z.avail_out = (uInt)place->bytes;
-	result = inflateInit2(&z, 16 + MAX_WBITS);
-	if (result == Z_OK) {
-		result = inflate(&z, Z_FINISH);
-		inflateEnd(&z);
-	}
-	text[place->bytes] = 0;
-	if (result == Z_STREAM_END && !z.avail_out)
-		return KILN_OK;
-	return kilni_fail(result == Z_MEM_ERROR ? KILN_ERR_NO_MEMORY
-						: KILN_ERR_INTERNAL,
-			  result, "cuda: kernels \"%s\" cannot be unpacked",
-			  place->name);
-}
-
-/* The text as a string that the caller frees. */
-static enum kiln_status load_text(const char *name, char **text)
-{
-	struct place place;
-	enum kiln_status status;
-
-	if (!find_text(name, &place))
-		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
-				  "cuda: there are no kernels \"%s\"", name);
-	*text = malloc(place.bytes + 1);
-	if (!*text)
-		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
-				  "cuda: no memory for kernels");
-	status = unpack(&place, *text);
-	if (status != KILN_OK)
-		free(*text);
-	return status;
-}
 
 /* ---- cutting an entry out ---- */
 
@@ -130,13 +53,13 @@ static bool keep_entry(char *text, const char *name)
 	return found;
 }
 
-/* ---- loading ---- */
+/* ---- modules ---- */
 
 /* With the lock held: a module more to unload at the end. */
 static enum kiln_status make_room(struct kilni_cuda_modules *m)
 {
 	unsigned room = m->loaded_room ? 2 * m->loaded_room : 32;
-	cu_module *grown;
+	struct kilni_cuda_module *grown;
 
 	if (m->loaded_count < m->loaded_room)
 		return KILN_OK;
@@ -149,6 +72,18 @@ static enum kiln_status make_room(struct kilni_cuda_modules *m)
 	return KILN_OK;
 }
 
+/* Notes a module that was loaded; there is room. */
+static void keep_module(struct kilni_cuda_modules *m, cu_module module,
+			const char *cubin)
+{
+	struct kilni_cuda_module *kept = &m->loaded[m->loaded_count++];
+
+	kept->module = module;
+	snprintf(kept->cubin, sizeof(kept->cubin), "%s", cubin);
+}
+
+/* ---- PTX ---- */
+
 static enum kiln_status compile(struct kilni_cuda_hw *hw, const char *text,
 				const char *entry, cu_function *function)
 {
@@ -160,29 +95,117 @@ static enum kiln_status compile(struct kilni_cuda_hw *hw, const char *text,
 	KILNI_TRY(make_room(m));
 	KILNI_TRY(kilni_cuda_check(hw, kilni_cuda.module_load(&module, text),
 				   what));
-	m->loaded[m->loaded_count++] = module;
+	keep_module(m, module, "");
 	return kilni_cuda_check(
 		hw, kilni_cuda.module_function(function, module, entry), what);
 }
 
-static enum kiln_status load(struct kilni_cuda_hw *hw, cu_function *slot,
-			     const char *name, const char *entry)
+static enum kiln_status load_ptx(struct kilni_cuda_hw *hw, const char *name,
+				 const char *entry, cu_function *function)
 {
-	cu_function function = NULL;
 	enum kiln_status status;
 	char *text;
 
-	KILNI_TRY(load_text(name, &text));
+	KILNI_TRY(kilni_cuda_text_load(name, &text));
 	if (keep_entry(text, entry))
-		status = compile(hw, text, entry, &function);
+		status = compile(hw, text, entry, function);
 	else
 		status = kilni_fail(KILN_ERR_UNSUPPORTED, 0,
 				    "cuda: kernels \"%s\" have no %s", name,
 				    entry);
 	free(text);
-	if (status == KILN_OK)
-		__atomic_store_n(slot, function, __ATOMIC_RELEASE);
 	return status;
+}
+
+/* ---- cubins ---- */
+
+static cu_module find_module(const struct kilni_cuda_modules *m,
+			     const char *cubin)
+{
+	for (unsigned i = 0; i < m->loaded_count; i++)
+		if (!strcmp(m->loaded[i].cubin, cubin))
+			return m->loaded[i].module;
+	return NULL;
+}
+
+/* Whether a result is about the image, and not about memory or the device. */
+static bool is_refusal(int result)
+{
+	return result != CU_OK && !kilni_cuda_is_sticky(result) &&
+	       kilni_cuda_status(result) != KILN_ERR_NO_MEMORY;
+}
+
+/* From now on everything is compiled from PTX. */
+static void give_up_cubins(struct kilni_cuda_hw *hw, const char *cubin,
+			   int result)
+{
+	hw->modules.cubins = false;
+	kilni_log(KILNI_LOG_WARN,
+		  "cuda:%u: the driver refuses the cubin %s: %s (%d); kernels "
+		  "are compiled from PTX",
+		  hw->base.index, cubin, kilni_cuda_name(result), result);
+}
+
+/* *module stays NULL where the driver refuses it. */
+static enum kiln_status load_module(struct kilni_cuda_hw *hw,
+				    const char *cubin, cu_module *module)
+{
+	enum kiln_status status;
+	char *image;
+	int result;
+
+	KILNI_TRY(make_room(&hw->modules));
+	KILNI_TRY(kilni_cuda_text_load(cubin, &image));
+	result = kilni_cuda.module_load(module, image);
+	free(image);
+	if (is_refusal(result)) {
+		give_up_cubins(hw, cubin, result);
+		*module = NULL;
+		return KILN_OK;
+	}
+	status = kilni_cuda_check(hw, result, "cuModuleLoadData");
+	if (status == KILN_OK)
+		keep_module(&hw->modules, *module, cubin);
+	return status;
+}
+
+/* *function stays NULL where there is no cubin, or it is refused. */
+static enum kiln_status load_cubin(struct kilni_cuda_hw *hw, const char *name,
+				   const char *entry, cu_function *function)
+{
+	char cubin[KILNI_CUDA_TEXT_NAME];
+	cu_module module;
+	int result;
+
+	if (!hw->modules.cubins ||
+	    !kilni_cuda_text_cubin(name, hw->capability, cubin))
+		return KILN_OK;
+	module = find_module(&hw->modules, cubin);
+	if (!module)
+		KILNI_TRY(load_module(hw, cubin, &module));
+	if (!module)
+		return KILN_OK;
+	result = kilni_cuda.module_function(function, module, entry);
+	if (is_refusal(result)) {
+		give_up_cubins(hw, cubin, result);
+		*function = NULL;
+		return KILN_OK;
+	}
+	return kilni_cuda_check(hw, result, "cuModuleGetFunction");
+}
+
+/* ---- kernels ---- */
+
+static enum kiln_status load(struct kilni_cuda_hw *hw, cu_function *slot,
+			     const char *name, const char *entry)
+{
+	cu_function function = NULL;
+
+	KILNI_TRY(load_cubin(hw, name, entry, &function));
+	if (!function)
+		KILNI_TRY(load_ptx(hw, name, entry, &function));
+	__atomic_store_n(slot, function, __ATOMIC_RELEASE);
+	return KILN_OK;
 }
 
 enum kiln_status kilni_cuda_kernel(struct kilni_cuda_hw *hw, cu_function *slot,
@@ -203,6 +226,7 @@ enum kiln_status kilni_cuda_kernel(struct kilni_cuda_hw *hw, cu_function *slot,
 
 enum kiln_status kilni_cuda_modules_init(struct kilni_cuda_hw *hw)
 {
+	hw->modules.cubins = true;
 	pthread_mutex_init(&hw->modules.lock, NULL);
 	return KILN_OK;
 }
@@ -212,7 +236,7 @@ void kilni_cuda_modules_fini(struct kilni_cuda_hw *hw, bool unload)
 	struct kilni_cuda_modules *m = &hw->modules;
 
 	for (unsigned i = 0; unload && i < m->loaded_count; i++)
-		(void)kilni_cuda.module_unload(m->loaded[i]);
+		(void)kilni_cuda.module_unload(m->loaded[i].module);
 	free(m->loaded);
 	pthread_mutex_destroy(&m->lock);
 }

@@ -9,13 +9,15 @@
 #include <kiln/status.h>
 
 #include "drivers/cuda/api.h"
+#include "drivers/cuda/texts.h"
 #include "kernels/cuda/params.h"
 #include "kernels/registry.h"
 
 /*
- * Kernels of a device. The library holds PTX in compressed texts, one for each
- * family of kernels, dtype and form. A kernel is cut out of its text when it
- * is first launched and compiled alone, so that the start costs what is used.
+ * Kernels of a device, loaded when they are first launched. Where the library
+ * has a cubin of the text for it, that is one module with all of the text's
+ * kernels. Else the kernel is cut out of the PTX and compiled alone, so that
+ * the start costs what is used.
  */
 
 #define KILNI_CUDA_DTYPES 16
@@ -23,18 +25,21 @@
 
 struct kilni_cuda_hw;
 
+struct kilni_cuda_module {
+	cu_module module;
+	char cubin[KILNI_CUDA_TEXT_NAME]; /* "": one kernel, from PTX */
+};
+
 struct kilni_cuda_modules {
 	pthread_mutex_t lock;  /* of loading */
-	cu_module *loaded;
+	bool cubins;           /* the device has not refused one */
+	struct kilni_cuda_module *loaded;
 	unsigned loaded_count, loaded_room;
 	/* NULL: not needed yet. Read without the lock. */
 	cu_function ew[KILNI_CUDA_DTYPES][KILNI_CUDA_FORMS][KILNI_OP_COUNT];
 	cu_function gather[4][KILNI_CUDA_FORMS];
 	cu_function other[KILNI_CUDA_DTYPES][KILNI_CUDA_SLOTS];
 };
-
-/* texts.c: from the list to the end of the last text. */
-extern const unsigned char kilni_cuda_texts[], kilni_cuda_texts_end[];
 
 enum kiln_status kilni_cuda_modules_init(struct kilni_cuda_hw *hw);
 /* With unload the context is current. */

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiles the kernels to PTX and packs the texts into one file:
+# Compiles the kernels to PTX, some of that to cubins, and packs all into one
+# file:
 #
-#	make -f ptx.mk SRC=<top of the source> OUT=<folder> CLANG=<clang>
+#	make -f ptx.mk SRC=<top of the source> OUT=<folder> CLANG=<clang> \
+#		[PTXAS=<ptxas> CUBINS="<capabilities, as 80 90>"]
 #
 # OUT/texts.bin begins with a line per text, its name and its bytes compressed
-# and plain; an empty line; then the texts, each a gzip file of its own.
+# and plain; an empty line; then the texts, each an xz file of its own. A cubin
+# is called as its text, with the compute capability: ew1_0.90.
 
 FLAGS = -x cuda --cuda-gpu-arch=sm_75 --cuda-device-only -nocudainc \
 	-nocudalib -S -std=c++14 -O3 -ffp-contract=off -fwrapv \
@@ -26,24 +29,44 @@ names := $(ew) $(gather) $(reduce) $(scatter) $(matmul) $(move)
 
 texts := $(names:%=$(OUT)/%.ptx)
 
-$(OUT)/texts.bin: $(texts:%=%.gz)
-	@{ for n in $(names); do \
-		echo "$$n `wc -c < $(OUT)/$$n.ptx.gz` `wc -c < $(OUT)/$$n.ptx`"; \
-	done; echo; cat $^; } > $@.new && mv $@.new $@
+# What is beyond 2^31 elements waits a moment for PTX.
+binary := $(filter-out %_2,$(names))
+cubins := $(foreach c,$(CUBINS),$(binary:%=%.$(c)))
+packed := $(names:%=$(OUT)/%.ptx.xz) $(cubins:%=$(OUT)/%.cubin.xz)
 
-# An operation without .rn could still be contracted.
-%.ptx.gz: %.ptx
-	@if grep -Eq '(mul|add|sub)\.f(32|64)' $<; then \
-		echo "$<: operations that may be contracted" >&2; exit 1; fi
-	@gzip -9nc $< > $@.new && mv $@.new $@
+$(OUT)/texts.bin: $(packed) $(OUT)/packed.list
+	@{ for f in $(packed); do \
+		n=$${f##*/}; n=$${n%.*}; \
+		echo "$${n%.*} `wc -c < $$f` `wc -c < $${f%.xz}`"; \
+	done; echo; cat $(packed); } > $@.new && mv $@.new $@
 
-# compile NAME SOURCE DEFINITIONS
+# Changes when the list does.
+$(OUT)/packed.list: always
+	@mkdir -p $(OUT); echo $(packed) | cmp -s - $@ || echo $(packed) > $@
+.PHONY: always
+
+%.xz: %
+	@xz --format=xz --check=crc32 --lzma2=preset=9e,dict=1MiB -T1 -c $< \
+		> $@.new && mv $@.new $@
+
+define assemble
+$(OUT)/%.$(1).cubin: $(OUT)/%.ptx
+	@echo "  PTXAS    $$*.$(1)"
+	@$(PTXAS) -arch=sm_$(1) $$< -o $$@.new && mv $$@.new $$@
+endef
+$(foreach c,$(CUBINS),$(eval $(call assemble,$(c))))
+
+# compile NAME SOURCE DEFINITIONS; an operation without .rn could still be
+# contracted.
 define compile
 $(OUT)/$(1).ptx: $(SRC)/kernels/$(2) $(SRC)/kernels/cuda/ptx.mk
 	@mkdir -p $(OUT)
 	@echo "  PTX      $(1)"
 	@$(CLANG) $(FLAGS) $(3) -MF $(OUT)/$(1).d -MT $(OUT)/$(1).ptx \
-		$(SRC)/kernels/$(2) -o $$@.new && mv $$@.new $$@
+		$(SRC)/kernels/$(2) -o $$@.new
+	@if grep -Eq '(mul|add|sub)\.f(32|64)' $$@.new; then \
+		echo "$$@: operations that may be contracted" >&2; exit 1; fi
+	@mv $$@.new $$@
 endef
 
 number = $(subst ew,,$(firstword $(subst _, ,$(1))))

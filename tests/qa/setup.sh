@@ -12,10 +12,10 @@ run_packages='build-essential:cc autoconf:autoreconf automake:automake
 	libhwloc-dev:+hwloc liburing-dev:+liburing libdrm-dev:+libdrm
 	libjansson-dev:+jansson liblzma-dev:+liblzma clang:clang
 	glslang-tools:glslangValidator spirv-tools:spirv-as
-	libvulkan-dev:+vulkan dataset-fashion-mnist'
+	libvulkan-dev:+vulkan xz-utils:xz dataset-fashion-mnist'
 check_packages='check:+check libclang-rt-14-dev mandoc:mandoc
 	man-db:lexgrog universal-ctags:ctags shellcheck:shellcheck
-	codespell:codespell valgrind:valgrind python3:python3 xz-utils:xz
+	codespell:codespell valgrind:valgrind python3:python3
 	git:git g++:c++ mesa-vulkan-drivers vulkan-validationlayers
 	qemu-user:qemu-aarch64
 	gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross'

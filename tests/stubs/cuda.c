@@ -777,44 +777,26 @@ CALL(cuStreamWaitEvent, struct stub_stream *stream, struct stub_event *event,
 
 /* ---- modules and kernels ---- */
 
-/* Whether the text is PTX that an old driver takes, with one entry. */
-static int check_text(const char *text)
+CALL(cuModuleLoadData, struct stub_module **module, const void *image)
 {
-	const char *entry = strstr(text, ".visible .entry ");
-
-	if (!strstr(text, ".version 6.3\n") || !strstr(text, ".target sm_75"))
-		return 218;
-	if (!entry || strstr(entry + 1, ".visible .entry "))
-		return 218;
-	return 0;
-}
-
-CALL(cuModuleLoadData, void **module, const void *image)
-{
-	int result;
-
 	ENTER_CONTEXT();
-	result = check_text(image);
-	if (result == 0)
-		*module = strdup(strstr(image, ".visible .entry ") + 16);
-	return result;
+	return stub_module_load(module, image,
+				(unsigned)number("capability", "90", 10));
 }
 
-CALL(cuModuleUnload, void *module)
+CALL(cuModuleUnload, struct stub_module *module)
 {
-	free(module);
+	stub_module_unload(module);
 	return enter(__func__);
 }
 
-/* A function is the text from its name on, which its module owns. */
-CALL(cuModuleGetFunction, void **function, void *module, const char *name)
+/* A function is its name, which its module owns. */
+CALL(cuModuleGetFunction, const char **function, struct stub_module *module,
+     const char *name)
 {
 	ENTER_CONTEXT();
-	if (strncmp(module, name, strlen(name)) != 0 ||
-	    ((const char *)module)[strlen(name)] != '(')
-		return 500;
-	*function = module;
-	return 0;
+	*function = stub_module_function(module, name);
+	return *function ? 0 : 500;
 }
 
 CALL(cuFuncGetAttribute, int *value, int attribute, void *function)
@@ -849,8 +831,7 @@ CALL(cuLaunchKernel, void *function, unsigned gx, unsigned gy, unsigned gz,
 	ENTER_CONTEXT();
 	if (!stub_check_kernel(&kernel))
 		return 1;
-	snprintf(work.name, sizeof(work.name), "%.*s",
-		 (int)strcspn(function, "("), (const char *)function);
+	snprintf(work.name, sizeof(work.name), "%s", (const char *)function);
 	work.params = stub_copy_params(work.name, params[0]);
 	return work.params ? put(stream, &work) : 2;
 }

@@ -86,6 +86,17 @@ int stub_check_kernel(const struct stub_kernel *kernel);
 void *stub_copy_params(const char *name, const void *params);
 void stub_run_kernel(const char *name, void *params);
 
+/* ---- module.c ---- */
+
+struct stub_module;
+
+/* The library's result. */
+int stub_module_load(struct stub_module **module, const void *image,
+		     unsigned capability);
+void stub_module_unload(struct stub_module *module);
+/* The name as the module keeps it; NULL: there is no such kernel. */
+const char *stub_module_function(struct stub_module *module, const char *name);
+
 /* ---- address space ---- */
 
 uint64_t stub_reserve(size_t bytes);

@@ -41,10 +41,43 @@ expect "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" fail=cuInit:1:803
 expect "CUDA_ERROR_OUT_OF_MEMORY" fail=cuDevicePrimaryCtxRetain:1:2
 echo "refusals: as they should be"
 
+# images CAPABILITY [SETTINGS]: the kinds of image that such a device takes
+images()
+{
+	rm -f "$taken"
+	KILN_STUB_CUDA="capability=$1 ${2-}" KILN_STUB_CUDA_IMAGES=$taken \
+		KILN_LOG=warn "$walk" cuda > "$taken.said" 2>&1 ||
+		fail "capability $1, ${2-}: $(cat "$taken.said")"
+	sort -u "$taken" | tr '\n' ' '
+}
+
+# Machine code of the same major number and no later minor one; else PTX.
+taken=$(mktemp)
+trap 'rm -f "$taken" "$taken.said"' EXIT
+made="$(sed -n 's/^CUBINS = *//p' "$builddir/Makefile") "
+for row in 75: 80:80 86:80 89:89,80 90:90 100: 120:; do
+	wanted=ptx
+	for c in $(echo "${row#*:}" | tr , ' '); do
+		case " $made" in *" $c "*) wanted=sm_$c; break;; esac
+	done
+	got=$(images "${row%:*}")
+	[ "$got" = "$wanted " ] || fail "capability ${row%:*}: $got, not $wanted"
+done
+echo "images: as the devices need them (cubins: ${made:-none})"
+
+# A cubin that is refused is told once; PTX does the work.
+for result in 200 209 300; do
+	[ "$made" != " " ] || break
+	got=$(images "${made%% *}" "fail=cuModuleLoadData:1:$result")
+	[ "$got $(grep -c "refuses the cubin" "$taken.said")" = "ptx  1" ] ||
+		fail "a cubin refused with $result: $got $(cat "$taken.said")"
+done
+
 # A module that the driver refuses is the op's error, a fault the device's.
 for result in 218:KILN_ERR_DRIVER 222:KILN_ERR_DRIVER_TOO_OLD \
 	209:KILN_ERR_UNSUPPORTED; do
-	said=$(KILN_STUB_CUDA=fail=cuModuleLoadData:2:${result%%:*} "$walk" cuda)
+	setting="capability=75 fail=cuModuleLoadData:2:${result%%:*}"
+	said=$(KILN_STUB_CUDA=$setting "$walk" cuda)
 	[ "$said" = "${result#*:}" ] || fail "module, ${result%%:*}: $said"
 done
 for call in cuLaunchKernel cuEventRecord cuMemcpyDtoHAsync_v2; do
@@ -72,7 +105,7 @@ done
 
 # Each call fails once: no memory, and a fault that breaks the context.
 count=$(mktemp)
-trap 'rm -f "$count"' EXIT
+trap 'rm -f "$count" "$taken" "$taken.said"' EXIT
 KILN_STUB_CUDA_CALLS=$count "$walk" cuda
 calls=$(cat "$count")
 step=1
