@@ -9,6 +9,8 @@
 #include "drivers/cuda/plan.h"
 
 #define BLOCK KILNI_CUDA_BLOCK
+/* Of dense elementwise kernels: the fastest for exp and copies of 1 GiB. */
+#define DENSE_BLOCK 128
 /* Blocks per multiprocessor after which threads take several turns. */
 #define BLOCKS_MOST 64
 
@@ -30,6 +32,7 @@ struct launch {
 	const struct kilni_cuda_target *to;
 	cu_function function;
 	unsigned x, y, z;
+	unsigned threads;      /* of a block */
 };
 
 enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
@@ -51,7 +54,7 @@ static enum kiln_status start(const struct launch *l, void *params)
 	void *arguments[1] = { params };
 	struct cu_kernel kernel = { .function = l->function,
 				    .grid = { l->x, l->y, l->z },
-				    .block = { BLOCK, 1, 1 },
+				    .block = { l->threads, 1, 1 },
 				    .params = arguments };
 
 	return kilni_cuda_start(l->to, &kernel);
@@ -69,7 +72,8 @@ static unsigned blocks_for(const struct kilni_cuda_hw *hw, uint64_t threads)
 /* Dense operands go fastest with a thread for every vector. */
 static unsigned dense_blocks(uint64_t threads)
 {
-	return (unsigned)kilni_min_u64((threads + BLOCK - 1) / BLOCK,
+	return (unsigned)kilni_min_u64((threads + DENSE_BLOCK - 1) /
+					       DENSE_BLOCK,
 				       INT32_MAX);
 }
 
@@ -137,10 +141,30 @@ static unsigned lanes_of(unsigned dtype)
 	}
 }
 
-/*
- * A copy that moves whole bytes can be a copy of the library's. In a graph it
- * is a kernel, as all of its nodes are.
- */
+static enum kiln_status launch_form(struct launch *l,
+				    struct kilni_ew_params *p, unsigned form)
+{
+	unsigned dtype = ew_dtype(p);
+	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
+	uint64_t lanes = lanes_of(dtype);
+	char text[32];
+
+	if (KILNI_UNLIKELY(!__atomic_load_n(slot, __ATOMIC_ACQUIRE))) {
+		snprintf(text, sizeof(text), "ew%u_%u", dtype, form);
+		KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text,
+					    ew_entries[p->op]));
+	}
+	l->function = *slot;
+	if (form) {
+		l->x = blocks_for(l->hw, p->count);
+	} else {
+		l->x = dense_blocks((p->count + lanes - 1) / lanes);
+		l->threads = DENSE_BLOCK;
+	}
+	return start(l, p);
+}
+
+/* From here on a copy moves bytes, whatever they are. */
 #define COPY_LEAST 65536
 
 static bool is_plain_copy(const struct kilni_ew_params *p)
@@ -149,14 +173,28 @@ static bool is_plain_copy(const struct kilni_ew_params *p)
 	       stored_dtype(p->dtype[0]) == stored_dtype(p->dtype[1]);
 }
 
-static enum kiln_status copy_dense(const struct launch *l,
-				   const struct kilni_ew_params *p,
-				   uint64_t bytes)
+/*
+ * A dense copy of that many bytes: 16 at a time by the kernel for words, where
+ * they are aligned. The library's own copy is slower on memory in small pages,
+ * and no node of a graph.
+ */
+static enum kiln_status launch_copy(struct launch *l,
+				    const struct kilni_ew_params *p,
+				    uint64_t bytes)
 {
-	return kilni_cuda_check(l->hw,
-				kilni_cuda.copy_within(p->out, p->in[0], bytes,
-						       l->to->stream),
-				"cuMemcpyDtoDAsync");
+	struct kilni_ew_params words = *p;
+
+	if ((p->out | p->in[0] | bytes) % 16 && l->to->graph)
+		return launch_form(l, &words, 0);
+	if ((p->out | p->in[0] | bytes) % 16)
+		return kilni_cuda_check(
+			l->hw,
+			kilni_cuda.copy_within(p->out, p->in[0], bytes,
+					       l->to->stream),
+			"cuMemcpyDtoDAsync");
+	words.dtype[0] = words.dtype[1] = KILN_U32;
+	words.count = bytes / 4;
+	return launch_form(l, &words, 0);
 }
 
 static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
@@ -168,31 +206,19 @@ static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
 
 static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 {
-	unsigned dtype = ew_dtype(p), form = kilni_cuda_ew_form(p);
-	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
-	uint64_t lanes = form ? 1 : lanes_of(dtype);
+	unsigned form = kilni_cuda_ew_form(p);
+	unsigned bytes = kilni_cuda_bytes(ew_dtype(p));
 	struct kilni_cuda_turn turn;
-	char text[32];
 
 	if (!p->count)
 		return KILN_OK;
 	if (is_plain_copy(p)) {
-		unsigned bytes = kilni_cuda_bytes(dtype);
-
-		if (!form && p->count * bytes >= COPY_LEAST && !l->to->graph)
-			return copy_dense(l, p, p->count * bytes);
+		if (!form && p->count * bytes >= COPY_LEAST)
+			return launch_copy(l, p, p->count * bytes);
 		if (form && kilni_cuda_plan_turn(p, bytes, &turn))
 			return launch_turn(l, bytes, &turn);
 	}
-	if (KILNI_UNLIKELY(!__atomic_load_n(slot, __ATOMIC_ACQUIRE))) {
-		snprintf(text, sizeof(text), "ew%u_%u", dtype, form);
-		KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text,
-					    ew_entries[p->op]));
-	}
-	l->function = *slot;
-	l->x = form ? blocks_for(l->hw, p->count)
-		    : dense_blocks((p->count + lanes - 1) / lanes);
-	return start(l, p);
+	return launch_form(l, p, form);
 }
 
 static enum kiln_status launch_gather(struct launch *l,
@@ -209,6 +235,7 @@ static enum kiln_status launch_gather(struct launch *l,
 		l->x = rows.pieces ? (unsigned)(rows.rows * rows.pieces)
 				   : blocks_for(l->hw,
 						rows.rows * rows.units);
+		l->threads = KILNI_CUDA_ROWS_BLOCK;
 		return start_slot(l, 8, KILNI_CUDA_MOVE_ROWS, &rows);
 	}
 	row = (unsigned)__builtin_ctz(p->element_bytes);
@@ -353,7 +380,8 @@ static enum kiln_status launch_matmul(struct launch *l,
 enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
 				   struct kilni_entry *entry)
 {
-	struct launch l = { .hw = to->hw, .to = to, .x = 1, .y = 1, .z = 1 };
+	struct launch l = { .hw = to->hw, .to = to, .x = 1, .y = 1, .z = 1,
+			    .threads = BLOCK };
 
 	switch (entry->kernel) {
 	case KILNI_KERNEL_EW:

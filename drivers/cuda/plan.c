@@ -159,7 +159,7 @@ bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
 	plan->rows = p->count / inner;
 	plan->units = bytes / 16;
 	plan->inner = inner;
-	if (plan->units >= KILNI_CUDA_BLOCK)
+	if (plan->units >= KILNI_CUDA_PIECE)
 		plan->pieces = div_up(plan->units, KILNI_CUDA_PIECE);
 	plan->rank = p->dim + 1;
 	plan->index_dtype = p->index_dtype;
@@ -168,8 +168,12 @@ bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
 
 /* ---- reductions ---- */
 
-/* Blocks that fill a large device once, chunks included. */
+/*
+ * Blocks that fill a large device once, chunks included; of rows several times,
+ * so that the last ones leave little of it idle.
+ */
 #define REDUCE_BLOCKS 1024
+#define ROW_BLOCKS (4 * REDUCE_BLOCKS)
 /* Reads of a thread from which a chunk is worth a block of its own. */
 #define REDUCE_EACH 8
 
@@ -310,9 +314,9 @@ static void cut(const struct kilni_reduce_params *p,
 		struct kilni_cuda_reduce *r)
 {
 	uint64_t step = (uint64_t)r->lanes * (r->row ? row_vector(p) : 1);
-	uint64_t chunks = kilni_min_u64(
-		REDUCE_BLOCKS / kilni_cuda_reduce_blocks(r),
-		r->length / (step * REDUCE_EACH));
+	uint64_t blocks = r->row ? ROW_BLOCKS : REDUCE_BLOCKS;
+	uint64_t chunks = kilni_min_u64(blocks / kilni_cuda_reduce_blocks(r),
+					r->length / (step * REDUCE_EACH));
 
 	chunks = kilni_max_u64(chunks, 1);
 	r->chunk = kilni_max_u64(div_up(r->length, chunks), 1);
@@ -401,6 +405,35 @@ static const struct {
 #undef TILE
 };
 
+/* Whether one side's packs are whole and aligned: see matmul.cu. */
+static bool is_packed(uint64_t address, int64_t row, int64_t k, uint64_t rows,
+		      uint64_t depth, const int64_t *batch, unsigned rank,
+		      uint64_t bytes)
+{
+	uint64_t pack = KILNI_CUDA_MATMUL_PACK(bytes);
+	uint64_t far = magnitude(k == 1 ? row : k);
+	uint64_t near = k == 1 ? depth : rows;
+
+	if ((k != 1 && row != 1) || address % (pack * bytes) || near % pack)
+		return false;
+	for (unsigned d = 0; d < rank; d++)
+		far |= magnitude(batch[d]);
+	return far % pack == 0;
+}
+
+static bool has_packs(const struct kilni_matmul_params *p)
+{
+	uint64_t bytes = kilni_cuda_bytes(p->dtype);
+	unsigned rank = p->batch_rank;
+
+	if (!KILNI_CUDA_MATMUL_PACKED(p->dtype))
+		return false;
+	return is_packed(p->a, p->a_row, p->a_col, p->m, p->k, p->a_batch, rank,
+			 bytes) &&
+	       is_packed(p->b, p->b_col, p->b_row, p->n, p->k, p->b_batch, rank,
+			 bytes);
+}
+
 /* Bytes of a sum. */
 static uint32_t sum_bytes(unsigned dtype)
 {
@@ -426,6 +459,21 @@ static unsigned choose_tile(unsigned multiprocessors,
 	plan->row_tiles = (uint32_t)kilni_min_u64(rows, UINT32_MAX);
 	plan->column_tiles = (uint32_t)kilni_min_u64(columns, UINT32_MAX);
 	return i;
+}
+
+/* Tiles of the packed kernel, where they do not leave it with too few. */
+static bool fill_packed(unsigned multiprocessors,
+			struct kilni_cuda_matmul *plan)
+{
+	uint64_t rows = div_up(plan->p.m, KILNI_CUDA_PACKED_TILE);
+	uint64_t columns = div_up(plan->p.n, KILNI_CUDA_PACKED_TILE);
+
+	if (plan->splits != 1 ||
+	    rows * columns * plan->batches < multiprocessors)
+		return false;
+	plan->row_tiles = (uint32_t)kilni_min_u64(rows, UINT32_MAX);
+	plan->column_tiles = (uint32_t)kilni_min_u64(columns, UINT32_MAX);
+	return true;
 }
 
 /* Splits k where there are too few tiles for the device. */
@@ -466,6 +514,9 @@ kilni_cuda_plan_matmul(unsigned multiprocessors,
 		plan->batches *= p->batch_shape[d];
 	tile = choose_tile(multiprocessors, plan);
 	split(multiprocessors, plan);
+	if (tiles[tile].slot == KILNI_CUDA_MATMUL_LARGE && has_packs(p) &&
+	    fill_packed(multiprocessors, plan))
+		return KILNI_CUDA_MATMUL_PACKS;
 	return tiles[tile].slot;
 }
 

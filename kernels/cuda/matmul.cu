@@ -13,10 +13,7 @@
 #include "kernels/kl/storage.kl"
 #include "kernels/kl/type.h"
 #include "kernels/cuda/params.h"
-
-#define DEVICE static __attribute__((device, always_inline)) inline
-#define SHARED __attribute__((shared))
-#define BLOCK KILNI_CUDA_BLOCK
+#include "kernels/cuda/stored.cuh"
 
 typedef const struct kilni_cuda_matmul &params;
 
@@ -46,8 +43,6 @@ DEVICE number get(u64 address, i64 i)
 	return (number)KL_GET(address, i);
 #endif
 }
-
-DEVICE u32 thread() { return (u32)__nvvm_read_ptx_sreg_tid_x(); }
 
 /* Offsets of matrix b of the batch. */
 DEVICE void find_batch(params p, u64 b, i64 *a_at, i64 *b_at)
@@ -129,12 +124,134 @@ template <int SIDE, int DEPTH> struct side {
 	}
 };
 
+/*
+ * As side, but PACK neighbours are read at once, along the axis that lies side
+ * by side. The plan sees to it that they are aligned and either all in the
+ * matrix or none.
+ */
+#if KILNI_CUDA_MATMUL_PACKED(KL_DTYPE)
+#define PACK KILNI_CUDA_MATMUL_PACK((int)sizeof(stored))
+
+/* PACK elements as they are in memory, whole words of it. */
+typedef u32 words
+	__attribute__((ext_vector_type(PACK * sizeof(stored) / 4)));
+typedef number numbers __attribute__((ext_vector_type(PACK)));
+
+DEVICE number element(words w, int e)
+{
+#if KL_DTYPE == 0
+	return kl_make_f64((u64)w[2 * e] | (u64)w[2 * e + 1] << 32);
+#elif KL_DTYPE == 3
+	return kl_f32_of_f16(w[e / 2] >> e % 2 * 16 & 0xffffu);
+#elif KL_DTYPE == 4
+	return kl_make_f32(e % 2 ? w[e / 2] & 0xffff0000u : w[e / 2] << 16);
+#else
+	return kl_make_f32(w[e]);
+#endif
+}
+
+template <int SIDE, int DEPTH> struct packed_side {
+	enum {
+		EACH = SIDE * DEPTH / BLOCK / PACK,
+		PITCH = SIDE + 4,
+		/* Threads along the axis of packs. */
+		ALONG_K = DEPTH / PACK,
+		ALONG_ROWS = SIDE / PACK
+	};
+
+	u64 at;                /* address of this thread's next pack */
+	i64 step;              /* bytes to the one after it */
+	i64 along_k;           /* bytes to the next tile */
+	u64 rows;              /* from the tile's first row on */
+	u32 row, k;            /* where its first pack is in the tile */
+	bool by_k;
+	words next[EACH];
+
+	DEVICE void begin(packed_side &s, u64 address, i64 origin, u64 first,
+			  u64 rows, i64 row_stride, i64 k_stride, u64 k0)
+	{
+		const i64 bytes = sizeof(stored);
+		u32 t = thread();
+
+		s.by_k = k_stride == 1;
+		s.rows = rows - first;
+		s.k = s.by_k ? t % ALONG_K * PACK : t / ALONG_ROWS;
+		s.row = s.by_k ? t / ALONG_K : t % ALONG_ROWS * PACK;
+		s.step = s.by_k ? BLOCK / ALONG_K * row_stride * bytes
+				: BLOCK / ALONG_ROWS * k_stride * bytes;
+		s.along_k = DEPTH * k_stride * bytes;
+		s.at = address +
+		       (u64)((origin + (i64)(first + s.row) * row_stride +
+			      (i64)(k0 + s.k) * k_stride) *
+			     bytes);
+	}
+
+	DEVICE words get(u64 address)
+	{
+		return *(const __attribute__((address_space(1))) words *)
+			address;
+	}
+
+	DEVICE void fetch(packed_side &s, u64 depth)
+	{
+		if (depth >= DEPTH && s.rows >= SIDE) {
+			KL_UNROLL
+			for (int e = 0; e < EACH; e++)
+				s.next[e] = get(s.at + (u64)(e * s.step));
+		} else {
+			KL_UNROLL
+			for (int e = 0; e < EACH; e++) {
+				u32 row = s.row, k = s.k;
+
+				if (s.by_k)
+					row += (u32)e * (BLOCK / ALONG_K);
+				else
+					k += (u32)e * (BLOCK / ALONG_ROWS);
+				s.next[e] = (words)(0u);
+				if (row < s.rows && k < depth)
+					s.next[e] =
+						get(s.at + (u64)(e * s.step));
+			}
+		}
+		s.at += (u64)s.along_k;
+	}
+
+	/* Along k a pack is turned; else it goes as it is, 16 bytes at once. */
+	DEVICE void store(const packed_side &s, number *tile)
+	{
+		number *to = tile + s.k * PITCH + s.row;
+
+		if (s.by_k) {
+			KL_UNROLL
+			for (int e = 0; e < EACH; e++) {
+				KL_UNROLL
+				for (int i = 0; i < PACK; i++)
+					to[i * PITCH + e * (BLOCK / ALONG_K)] =
+						element(s.next[e], i);
+			}
+		} else {
+			KL_UNROLL
+			for (int e = 0; e < EACH; e++) {
+				numbers v;
+
+				KL_UNROLL
+				for (int i = 0; i < PACK; i++)
+					v[i] = element(s.next[e], i);
+				*(numbers *)&to[e * (BLOCK / ALONG_ROWS) *
+						PITCH] = v;
+			}
+		}
+	}
+};
+#endif
+
 /* As many neighbours as go in one read of shared memory. */
 template <int N> struct pack {
 	number x[N];
 } __attribute__((aligned(sizeof(number) * N)));
 
-template <int ROWS, int COLUMNS, int DEPTH, int MY_ROWS, int MY_COLUMNS>
+template <template <int, int> class LOAD, int ROWS, int COLUMNS, int DEPTH,
+	  int MY_ROWS, int MY_COLUMNS>
 DEVICE void multiply(params p)
 {
 	enum {
@@ -146,8 +263,8 @@ DEVICE void multiply(params p)
 		A_TILE = DEPTH * (ROWS + 4),
 		B_TILE = DEPTH * (COLUMNS + 4)
 	};
-	typedef side<ROWS, DEPTH> side_a;
-	typedef side<COLUMNS, DEPTH> side_b;
+	typedef LOAD<ROWS, DEPTH> side_a;
+	typedef LOAD<COLUMNS, DEPTH> side_b;
 	static SHARED number tiles[2 * (A_TILE + B_TILE)]
 		__attribute__((aligned(16)));
 	u32 t = thread(), warp = t / 32, lane = t % 32;
@@ -251,17 +368,25 @@ DEVICE void multiply(params p)
 	}
 }
 
-#define ENTRY(ID)                                                              \
-	KL_GLOBAL __attribute__((launch_bounds(BLOCK, 2)))                     \
+#define ENTRY(ID, blocks)                                                      \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK, blocks)))                \
 	kl_matmul_##ID(const struct kilni_cuda_matmul p)
 
 #if KL_DTYPE == 0 || KL_DTYPE == 5 || KL_DTYPE == 9
-ENTRY(LARGE) { multiply<128, 64, 8, 8, 4>(p); }
+ENTRY(LARGE, 2) { multiply<side, 128, 64, 8, 8, 4>(p); }
 #else
-ENTRY(LARGE) { multiply<128, 128, 8, 8, 8>(p); }
+ENTRY(LARGE, 2) { multiply<side, 128, 128, 8, 8, 8>(p); }
 #endif
-ENTRY(MEDIUM) { multiply<64, 64, 16, 4, 4>(p); }
-ENTRY(SMALL) { multiply<32, 32, 32, 2, 2>(p); }
+ENTRY(MEDIUM, 2) { multiply<side, 64, 64, 16, 4, 4>(p); }
+ENTRY(SMALL, 2) { multiply<side, 32, 32, 32, 2, 2>(p); }
+
+/* An f64's sums alone are half of what a block of two may hold. */
+#if KILNI_CUDA_MATMUL_PACKED(KL_DTYPE)
+ENTRY(PACKS, KL_DTYPE == 0 ? 1 : 2)
+{
+	multiply<packed_side, 128, 128, 8, 8, 8>(p);
+}
+#endif
 
 /* Adds the splits up, in rising k. */
 KL_GLOBAL kl_matmul_ADD(const struct kilni_cuda_matmul p)

@@ -107,29 +107,32 @@ DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
 	return false;
 }
 
+#define ROWS_BLOCK KILNI_CUDA_ROWS_BLOCK
+#define EACH (KILNI_CUDA_PIECE / ROWS_BLOCK)
+
 /* A block has a piece of a long row. */
 DEVICE void move_piece(const struct kilni_cuda_rows &p)
 {
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
 	u64 row = group() / p.pieces;
 	u64 first = group() % p.pieces * KILNI_CUDA_PIECE + t;
-	kl_vec v[4] = {};
+	kl_vec v[EACH] = {};
 	i64 from;
 	bool good = find_row(p, row, first == 0, &from);
 
 	KL_UNROLL
-	for (u32 j = 0; j < 4; j++)
-		if (good && first + j * BLOCK < p.units)
+	for (u32 j = 0; j < EACH; j++)
+		if (good && first + j * ROWS_BLOCK < p.units)
 			v[j] = KL_LOAD_vec(p.source,
-					   from + (i64)(first + j * BLOCK));
+					   from + (i64)(first + j * ROWS_BLOCK));
 	KL_UNROLL
-	for (u32 j = 0; j < 4; j++)
-		if (first + j * BLOCK < p.units)
-			KL_STORE_vec(p.out, row * p.units + first + j * BLOCK,
+	for (u32 j = 0; j < EACH; j++)
+		if (first + j * ROWS_BLOCK < p.units)
+			KL_STORE_vec(p.out, row * p.units + first + j * ROWS_BLOCK,
 				     v[j]);
 }
 
-KL_GLOBAL __attribute__((launch_bounds(BLOCK)))
+KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
 kl_move_ROWS(const struct kilni_cuda_rows p)
 {
 	u64 count = p.rows * p.units;

@@ -71,6 +71,14 @@ struct kilni_cuda_matmul {
 	X(SMALL, 32, 32, 32)
 
 /*
+ * The packed kernel's tile, for float dtypes, and the neighbours that it reads
+ * at once along the axis that lies side by side.
+ */
+#define KILNI_CUDA_PACKED_TILE 128
+#define KILNI_CUDA_MATMUL_PACKED(dtype) ((dtype) <= 4)
+#define KILNI_CUDA_MATMUL_PACK(bytes) ((bytes) == 8 ? 2 : 4)
+
+/*
  * A copy in which rows lie side by side in the input (stride 1) and columns in
  * the result, for each part of the other axes. Strides in elements.
  */
@@ -114,8 +122,9 @@ struct kilni_cuda_rows {
 	int64_t index_stride[KILNI_RANK_MAX];
 };
 
-/* Units of a piece. */
-#define KILNI_CUDA_PIECE (4 * KILNI_CUDA_BLOCK)
+/* Threads of a block, and units of a piece: two for each. */
+#define KILNI_CUDA_ROWS_BLOCK 128
+#define KILNI_CUDA_PIECE (2 * KILNI_CUDA_ROWS_BLOCK)
 
 /*
  * Slots of the kernels, and the entries' names: text, entry. The text's name
@@ -160,6 +169,7 @@ struct kilni_cuda_rows {
 	X(MATMUL_LARGE, "matmul", "kl_matmul_LARGE")                           \
 	X(MATMUL_MEDIUM, "matmul", "kl_matmul_MEDIUM")                         \
 	X(MATMUL_SMALL, "matmul", "kl_matmul_SMALL")                           \
+	X(MATMUL_PACKS, "matmul", "kl_matmul_PACKS")                           \
 	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")                               \
 	X(MOVE_TURN, "move", "kl_move_TURN")                                   \
 	X(MOVE_ROWS, "move", "kl_move_ROWS")
