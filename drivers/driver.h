@@ -460,6 +460,7 @@ struct kilni_entry {
 		struct kilni_scatter_params scatter;
 		struct kilni_reduce_params reduce;
 		struct kilni_matmul_params matmul;
+		struct kilni_softmax_params softmax;
 		struct kilni_custom_params custom;
 		struct {
 			struct kilni_queue *wait_queue;

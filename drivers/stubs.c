@@ -68,6 +68,9 @@ uint64_t kilni_entry_items(const struct kilni_entry *entry)
 		for (unsigned d = 0; d < m->batch_rank; d++)
 			items *= m->batch_shape[d];
 		return items * m->m * m->n * kilni_max_u64(m->k, 1);
+	case KILNI_KERNEL_SOFTMAX:
+		return entry->params.softmax.rows *
+		       entry->params.softmax.length;
 	case KILNI_KERNEL_CUSTOM:
 		return entry->params.custom.elements;
 	default:

@@ -24,6 +24,7 @@
 	X(SCATTER, "scatter", struct kilni_scatter_params)                     \
 	X(REDUCE, "reduce", struct kilni_reduce_params)                        \
 	X(MATMUL, "matmul", struct kilni_matmul_params)                        \
+	X(SOFTMAX, "softmax", struct kilni_softmax_params)                     \
 	X(CUSTOM, "custom", struct kilni_custom_params)
 
 enum kilni_kernel {
@@ -182,6 +183,22 @@ struct kilni_matmul_params {
 	uint64_t batch_shape[KILNI_RANK_MAX];
 	int64_t a_batch[KILNI_RANK_MAX];
 	int64_t b_batch[KILNI_RANK_MAX];
+};
+
+/*
+ * softmax of each row, or its logarithm; in and out are dense and may be one.
+ * Element by element it rounds as the ops do of which it is made elsewhere:
+ * less the maximum, exp, divided by the sum (the logarithm: less its log); the
+ * sum is kept in f64. f16 and bf16 are rounded at the end alone.
+ */
+struct kilni_softmax_params {
+	uint64_t report;
+	uint64_t in;
+	uint64_t out;
+	uint64_t rows;
+	uint64_t length;
+	uint32_t dtype;
+	uint32_t is_log;
 };
 
 #define KILNI_CUSTOM_BYTES 384

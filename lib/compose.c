@@ -70,9 +70,54 @@ static enum kiln_status subtract_log_sum(struct kiln_tensor **x, int dim)
 	return status;
 }
 
+/* ---- softmax and its logarithm ---- */
+
+/* Rows lie side by side along dim, and the device has a kernel for that. */
+static bool has_kernel(const struct kiln_tensor *t, int dim)
+{
+	const struct kilni_hw *hw = t->device->hw;
+
+	for (int d = dim + 1; d < t->rank; d++)
+		if (t->shape[d] != 1)
+			return false;
+	return kilni_is_dense(t->rank, t->shape, t->stride, kilni_size(t)) &&
+	       hw->driver->program->has(hw, KILNI_KERNEL_SOFTMAX);
+}
+
+static enum kiln_status launch(struct kiln_tensor *out, struct kiln_tensor *in,
+			       int dim, enum kilni_op op)
+{
+	struct kilni_job job;
+	struct kilni_softmax_params *p = &job.entry.params.softmax;
+
+	kilni_job_init(&job, KILNI_KERNEL_SOFTMAX, op, sizeof(*p));
+	memset(p, 0, sizeof(*p));
+	p->in = in->address;
+	p->out = out->address;
+	p->length = (uint64_t)in->shape[dim];
+	p->rows = (uint64_t)in->count / p->length;
+	p->dtype = in->dtype;
+	p->is_log = op == KILNI_OP_LOG_SOFTMAX;
+	kilni_job_operand(&job, out, KILNI_WRITE);
+	kilni_job_operand(&job, in, KILNI_READ);
+	return kilni_job_submit(&job, in->device);
+}
+
+static enum kiln_status run_kernel(struct kiln_tensor **out,
+				   struct kiln_tensor *tensor, int dim,
+				   enum kilni_op op)
+{
+	struct kiln_tensor *result;
+
+	KILNI_TRY(kilni_result(out, tensor->device, kilni_dtype(tensor),
+			       tensor->rank, tensor->shape, true, &tensor, 1,
+			       &result));
+	return kilni_settle(out, result, launch(result, tensor, dim, op));
+}
+
 static enum kiln_status
 softmax_form(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
-	     enum kiln_status (*finish)(struct kiln_tensor **x, int dim))
+	     enum kilni_op op)
 {
 	struct kiln_tensor *x = KILN_TENSOR_NONE;
 	enum kiln_status status;
@@ -80,11 +125,14 @@ softmax_form(struct kiln_tensor **out, struct kiln_tensor *tensor, int dim,
 	if (tensor->count == 0)
 		return kiln_empty(out, tensor->device, kilni_dtype(tensor),
 				  tensor->rank, tensor->shape);
+	if (has_kernel(tensor, dim))
+		return run_kernel(out, tensor, dim, op);
 	status = widen(&x, tensor);
 	if (status == KILN_OK)
 		status = shift(&x, dim);
 	if (status == KILN_OK)
-		status = finish(&x, dim);
+		status = op == KILNI_OP_SOFTMAX ? normalise(&x, dim)
+						: subtract_log_sum(&x, dim);
 	if (status == KILN_OK)
 		status = kiln_cast(out, x, kilni_dtype(tensor));
 	kiln_tensor_release(x);
@@ -95,14 +143,14 @@ enum kiln_status kiln_softmax(struct kiln_tensor **out,
 			      struct kiln_tensor *tensor, int dim)
 {
 	KILNI_TRY(check(out, tensor, dim, __func__));
-	return softmax_form(out, tensor, dim, normalise);
+	return softmax_form(out, tensor, dim, KILNI_OP_SOFTMAX);
 }
 
 enum kiln_status kiln_log_softmax(struct kiln_tensor **out,
 				  struct kiln_tensor *tensor, int dim)
 {
 	KILNI_TRY(check(out, tensor, dim, __func__));
-	return softmax_form(out, tensor, dim, subtract_log_sum);
+	return softmax_form(out, tensor, dim, KILNI_OP_LOG_SOFTMAX);
 }
 
 enum kiln_status kiln_softmin(struct kiln_tensor **out,
@@ -114,7 +162,7 @@ enum kiln_status kiln_softmin(struct kiln_tensor **out,
 	KILNI_TRY(check(out, tensor, dim, __func__));
 	status = kiln_neg(&x, tensor);
 	if (status == KILN_OK)
-		status = softmax_form(out, x, dim, normalise);
+		status = softmax_form(out, x, dim, KILNI_OP_SOFTMAX);
 	kiln_tensor_release(x);
 	return status;
 }

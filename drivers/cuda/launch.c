@@ -375,6 +375,14 @@ static enum kiln_status launch_matmul(struct launch *l,
 	return start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_MATMUL_ADD, &plan);
 }
 
+static enum kiln_status launch_softmax(struct launch *l,
+				       struct kilni_softmax_params *p)
+{
+	enum kilni_cuda_slot slot = kilni_cuda_plan_softmax(p, &l->x);
+
+	return start_slot(l, stored_dtype(p->dtype), slot, p);
+}
+
 /* ---- entries ---- */
 
 enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
@@ -394,6 +402,8 @@ enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
 		return launch_reduce(&l, &entry->params.reduce);
 	case KILNI_KERNEL_MATMUL:
 		return launch_matmul(&l, &entry->params.matmul);
+	case KILNI_KERNEL_SOFTMAX:
+		return launch_softmax(&l, &entry->params.softmax);
 	case KILNI_KERNEL_CUSTOM:
 		return kilni_cuda_program_run(to, &entry->params.custom);
 	default:

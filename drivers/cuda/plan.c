@@ -388,6 +388,25 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 	return bytes;
 }
 
+/* ---- softmax ---- */
+
+#define WARP 32
+
+enum kilni_cuda_slot
+kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks)
+{
+	uint64_t each = KILNI_CUDA_SOFTMAX_EACH(kilni_cuda_bytes(p->dtype));
+
+	*blocks = (unsigned)kilni_min_u64(p->rows, INT32_MAX);
+	if (p->length > each * KILNI_CUDA_BLOCK)
+		return KILNI_CUDA_SOFTMAX_LONG;
+	if (p->length > each * WARP)
+		return KILNI_CUDA_SOFTMAX_BLOCK;
+	*blocks = (unsigned)kilni_min_u64(
+		div_up(p->rows, KILNI_CUDA_BLOCK / WARP), INT32_MAX);
+	return KILNI_CUDA_SOFTMAX_WARP;
+}
+
 /* ---- matrix products ---- */
 
 /* Elements of k that a split is worth, and most splits. */

@@ -35,6 +35,10 @@ void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
 
+/* Gives the kernel, and its blocks. */
+enum kilni_cuda_slot
+kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks);
+
 /* Gives the kernel. */
 enum kilni_cuda_slot
 kilni_cuda_plan_matmul(unsigned multiprocessors,

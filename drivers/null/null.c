@@ -285,8 +285,8 @@ static enum kiln_status memory_read(struct kilni_hw *hw, void *to,
 
 static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 {
-	(void)hw;
-	return (unsigned)kernel < KILNI_KERNEL_COUNT;
+	return (unsigned)kernel < KILNI_KERNEL_COUNT &&
+	       !(target_of(hw)->lacks >> kernel & 1);
 }
 
 static uint64_t program_workspace(const struct kilni_hw *hw,

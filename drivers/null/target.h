@@ -11,6 +11,7 @@ struct kilni_null_target {
 	uint64_t (*workspace)(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 	const char *explain;
+	uint32_t lacks;            /* kernels that it has not, as bits */
 };
 
 /* Names of all, NULL at the end. */

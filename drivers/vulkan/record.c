@@ -412,7 +412,8 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 
 bool kilni_vk_has_kernel(enum kilni_kernel kernel)
 {
-	return (unsigned)kernel < KILNI_KERNEL_COUNT;
+	return (unsigned)kernel < KILNI_KERNEL_COUNT &&
+	       kernel != KILNI_KERNEL_SOFTMAX;
 }
 
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,

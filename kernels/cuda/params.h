@@ -126,6 +126,9 @@ struct kilni_cuda_rows {
 #define KILNI_CUDA_ROWS_BLOCK 128
 #define KILNI_CUDA_PIECE (2 * KILNI_CUDA_ROWS_BLOCK)
 
+/* Elements of a softmax's row that a thread holds in registers. */
+#define KILNI_CUDA_SOFTMAX_EACH(bytes) ((bytes) == 8 ? 16 : 32)
+
 /*
  * Slots of the kernels, and the entries' names: text, entry. The text's name
  * is followed by the number of the dtype, for "move" by an element's bytes.
@@ -171,6 +174,9 @@ struct kilni_cuda_rows {
 	X(MATMUL_SMALL, "matmul", "kl_matmul_SMALL")                           \
 	X(MATMUL_PACKS, "matmul", "kl_matmul_PACKS")                           \
 	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")                               \
+	X(SOFTMAX_WARP, "softmax", "kl_softmax_WARP")                          \
+	X(SOFTMAX_BLOCK, "softmax", "kl_softmax_BLOCK")                        \
+	X(SOFTMAX_LONG, "softmax", "kl_softmax_LONG")                          \
 	X(MOVE_TURN, "move", "kl_move_TURN")                                   \
 	X(MOVE_ROWS, "move", "kl_move_ROWS")
 

@@ -25,7 +25,8 @@ reduce := $(foreach d,$(dtypes),reduce$(d))
 scatter := $(foreach d,$(dtypes),scatter$(d))
 matmul := $(foreach d,$(numbers),matmul$(d))
 move := $(foreach b,1 2 4 8,move$(b))
-names := $(ew) $(gather) $(reduce) $(scatter) $(matmul) $(move)
+softmax := $(foreach d,0 1 3 4,softmax$(d))
+names := $(ew) $(gather) $(reduce) $(scatter) $(matmul) $(move) $(softmax)
 
 texts := $(names:%=$(OUT)/%.ptx)
 
@@ -77,6 +78,7 @@ $(foreach n,$(reduce),$(eval $(call compile,$(n),cuda/reduce.cu,-DKL_DTYPE=$(sub
 $(foreach n,$(scatter),$(eval $(call compile,$(n),cuda/scatter.cu,-DKL_DTYPE=$(subst scatter,,$(n)))))
 $(foreach n,$(matmul),$(eval $(call compile,$(n),cuda/matmul.cu,-DKL_DTYPE=$(subst matmul,,$(n)))))
 $(foreach n,$(move),$(eval $(call compile,$(n),cuda/move.cu,-DKL_BYTES=$(subst move,,$(n)))))
+$(foreach n,$(softmax),$(eval $(call compile,$(n),cuda/softmax.cu,-DKL_DTYPE=$(subst softmax,,$(n)))))
 
 -include $(texts:%.ptx=%.d)
 .SECONDARY:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/stubs/cuda.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,8 @@ static size_t params_bytes(const char *name)
 		return sizeof(struct kilni_cuda_rows);
 	if (begins(name, "kl_matmul_"))
 		return sizeof(struct kilni_cuda_matmul);
+	if (begins(name, "kl_softmax_"))
+		return sizeof(struct kilni_softmax_params);
 	return sizeof(struct kilni_cuda_reduce);
 }
 
@@ -170,6 +173,49 @@ static void run_scatter(const char *update, void *params)
 		kernels()->scatter(params, &alone);
 }
 
+/* ---- softmax ---- */
+
+static void cast(void *to, enum kiln_dtype to_dtype, const void *from,
+		 enum kiln_dtype from_dtype, uint64_t count)
+{
+	struct kilni_ew_params p = {
+		.op = KILNI_OP_CAST,
+		.out = (uintptr_t)to,
+		.in[0] = (uintptr_t)from,
+		.dtype = { (uint8_t)to_dtype, (uint8_t)from_dtype },
+		.count = count,
+		.contiguous = 1,
+	};
+
+	kernels()->ew(&p, 0, count);
+}
+
+static void run_softmax_row(double *x, uint64_t length, bool is_log)
+{
+	double most = -INFINITY, sum = 0;
+
+	for (uint64_t i = 0; i < length; i++)
+		if (x[i] > most || isnan(x[i]))
+			most = x[i];
+	for (uint64_t i = 0; i < length; i++)
+		sum += exp(x[i] - most);
+	for (uint64_t i = 0; i < length; i++)
+		x[i] = is_log ? x[i] - most - log(sum)
+			      : exp(x[i] - most) / sum;
+}
+
+static void run_softmax(const struct kilni_softmax_params *p)
+{
+	uint64_t count = p->rows * p->length;
+	double *x = malloc(count * sizeof(*x));
+
+	cast(x, KILN_F64, (const void *)(uintptr_t)p->in, p->dtype, count);
+	for (uint64_t i = 0; i < p->rows; i++)
+		run_softmax_row(x + i * p->length, p->length, p->is_log);
+	cast((void *)(uintptr_t)p->out, p->dtype, x, KILN_F64, count);
+	free(x);
+}
+
 /* ---- moves ---- */
 
 static void run_turn(const struct kilni_cuda_turn *t)
@@ -253,6 +299,8 @@ void stub_run_kernel(const char *name, void *params)
 		run_reduce(name + strlen("kl_reduce_"), params);
 	else if (begins(name, "kl_columns_"))
 		run_reduce(name + strlen("kl_columns_"), params);
+	else if (begins(name, "kl_softmax_"))
+		run_softmax(params);
 	else if (begins(name, "kl_matmul_") && !strstr(name, "ADD"))
 		run_matmul(params);
 }
