@@ -5,7 +5,7 @@ import time
 
 import torch
 
-ELEMENTS, SIDE, REPEATS, SMALL = 1 << 28, 8192, 9, 100000
+ELEMENTS, SIDE, REPEATS, CALLS, SMALL = 1 << 28, 8192, 9, 32, 100000
 
 
 def best_of(work, calls):
@@ -35,30 +35,34 @@ def vectors():
     gb = 4e-9 * ELEMENTS
     a, b = rand(ELEMENTS), rand(ELEMENTS)
     out = torch.empty_like(a)
-    row("copy_f32_1g", best_of(lambda: out.copy_(a), 4), 2 * gb, "GB/s")
-    row("add_f32_1g", best_of(lambda: torch.add(a, b, out=out), 4), 3 * gb,
+    row("copy_f32_1g", best_of(lambda: out.copy_(a), CALLS), 2 * gb, "GB/s")
+    row("add_f32_1g", best_of(lambda: torch.add(a, b, out=out), CALLS), 3 * gb,
         "GB/s")
-    row("exp_f32_1g", best_of(lambda: torch.exp(a, out=out), 4), 2 * gb,
+    row("add_f32_1g_and_wait",
+        best_of(lambda: torch.add(a, b, out=out), 1), 3 * gb, "GB/s")
+    row("exp_f32_1g", best_of(lambda: torch.exp(a, out=out), CALLS), 2 * gb,
         "GB/s")
-    row("sum_f32_1g", best_of(a.sum, 4), gb, "GB/s")
+    row("sum_f32_1g", best_of(a.sum, CALLS), gb, "GB/s")
     a, b = a.half(), b.half()
     out = torch.empty_like(a)
-    row("add_f16_512m", best_of(lambda: torch.add(a, b, out=out), 4),
+    row("add_f16_512m", best_of(lambda: torch.add(a, b, out=out), CALLS),
         1.5 * gb, "GB/s")
-    row("sum_f16_512m", best_of(a.sum, 4), gb / 2, "GB/s")
+    row("sum_f16_512m", best_of(a.sum, CALLS), gb / 2, "GB/s")
 
 
 def matrices():
     gb = 4e-9 * SIDE * SIDE
     a, b = rand(SIDE, SIDE), rand(SIDE, SIDE)
-    row("transpose_f32_8192", best_of(lambda: b.copy_(a.t()), 4), 2 * gb,
+    row("transpose_f32_8192", best_of(lambda: b.copy_(a.t()), CALLS), 2 * gb,
         "GB/s")
-    row("sum_dim0_f32_8192", best_of(lambda: a.sum(0), 4), gb, "GB/s")
-    row("sum_dim1_f32_8192", best_of(lambda: a.sum(1), 4), gb, "GB/s")
-    row("argmax_dim1_f32_8192", best_of(lambda: a.argmax(1), 4), gb, "GB/s")
-    row("softmax_f32_8192", best_of(lambda: a.softmax(1), 4), 2 * gb, "GB/s")
+    row("sum_dim0_f32_8192", best_of(lambda: a.sum(0), CALLS), gb, "GB/s")
+    row("sum_dim1_f32_8192", best_of(lambda: a.sum(1), CALLS), gb, "GB/s")
+    row("argmax_dim1_f32_8192", best_of(lambda: a.argmax(1), CALLS), gb,
+        "GB/s")
+    row("softmax_f32_8192", best_of(lambda: a.softmax(1), CALLS), 2 * gb,
+        "GB/s")
     index = torch.randint(0, SIDE, (SIDE,), device="cuda", dtype=torch.int32)
-    row("select_f32_8192", best_of(lambda: a.index_select(0, index), 4),
+    row("select_f32_8192", best_of(lambda: a.index_select(0, index), CALLS),
         2 * gb, "GB/s")
 
 
