@@ -12,6 +12,10 @@
 #define GROUP_SOFTWARE 64
 #define GROUP_REAL 256
 
+/* Kernels that work by tiles need this of a group. */
+#define TILE_SHARED_BYTES 32768
+#define TILE_THREADS 256
+
 static enum kiln_status read_options(struct kilni_vk_hw *hw)
 {
 	uint64_t spin_us = SPIN_US_DEFAULT, timeout_ms = TIMEOUT_MS_DEFAULT;
@@ -84,6 +88,20 @@ static void explain(struct kilni_vk_hw *hw)
 					     : "writes, copies from");
 }
 
+static enum kiln_status choose_kernels(struct kilni_vk_hw *hw)
+{
+	const VkPhysicalDeviceLimits *limits = &hw->physical->properties.limits;
+	uint64_t tiles = !hw->physical->software;
+
+	KILNI_TRY(kilni_option_number(KILNI_OPT_VULKAN_TILES, &tiles));
+	hw->group = hw->physical->software ? GROUP_SOFTWARE : GROUP_REAL;
+	hw->tiles = tiles &&
+		    limits->maxComputeSharedMemorySize >= TILE_SHARED_BYTES &&
+		    limits->maxComputeWorkGroupInvocations >= TILE_THREADS &&
+		    limits->maxComputeWorkGroupSize[0] >= TILE_THREADS;
+	return KILN_OK;
+}
+
 /* Fills in a device that is all zeros but for its base. */
 static enum kiln_status open_device(struct kilni_vk_hw *hw)
 {
@@ -96,7 +114,7 @@ static enum kiln_status open_device(struct kilni_vk_hw *hw)
 	KILNI_TRY(kilni_vk_device_create(vk, hw->physical, &hw->device));
 	KILNI_TRY(kilni_vk_load_calls(vk, hw->device, &hw->vk));
 	hw->vk.GetDeviceQueue(hw->device, hw->physical->family, 0, &hw->queue);
-	hw->group = hw->physical->software ? GROUP_SOFTWARE : GROUP_REAL;
+	KILNI_TRY(choose_kernels(hw));
 	KILNI_TRY(kilni_vk_memory_open(hw));
 	KILNI_TRY(kilni_vk_pipelines_open(hw));
 	KILNI_TRY(kilni_vk_batches_open(hw));

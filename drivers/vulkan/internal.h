@@ -366,6 +366,7 @@ struct kilni_vk_hw {
 	char explain[1024];
 	uint64_t spin_ns, timeout_ns;
 	unsigned group;            /* threads of a workgroup */
+	bool tiles;                /* it gains by kernels that share memory */
 
 	/* Memory. */
 	struct kilni_memory_limits limits;

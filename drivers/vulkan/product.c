@@ -6,9 +6,17 @@
 #include "kernels/vulkan/params.h"
 
 /* From so many rows and columns on, and so deep, tiles are worth it. */
-#define TILES_LEAST 32
+#define SIDE_LEAST 32
 #define DEPTH_LEAST 16
-#define TILE_THREADS 256
+/* Fewer tiles than this leave a device idle. */
+#define TILES_LEAST 96
+
+enum tile {
+#define ENUM_(ID, number, rows, columns, wide) ID = number,
+	KILNI_VK_TILES(ENUM_)
+#undef ENUM_
+	NO_TILE = 0
+};
 
 /* All integers wrap, so signed and unsigned ones have the same product. */
 static unsigned module_of(unsigned dtype)
@@ -36,56 +44,139 @@ static uint64_t batches_of(const struct kilni_matmul_params *p)
 	return n;
 }
 
-static enum kilni_vk_product_mode mode_of(const struct kilni_vk_batch *batch,
-					  const struct kilni_matmul_params *p)
+static bool is_wide(unsigned module)
+{
+	return module == KILN_F64 || module == KILN_U64;
+}
+
+static uint64_t div_up(uint64_t a, uint64_t b)
+{
+	return (a - 1) / b + 1;
+}
+
+static bool is_float(unsigned module)
+{
+	return module == KILN_F32 || module == KILN_F16 ||
+	       module == KILN_BF16;
+}
+
+/* Tiles of a size in all matrices of the result. */
+static uint64_t count_tiles(const struct kilni_matmul_params *p,
+			    enum tile tile, unsigned module)
+{
+	uint64_t rows = 1, columns = 1;
+
+	switch (tile) {
+#define SIDES_(ID, number, high, broad, broad_wide)                            \
+	case ID:                                                               \
+		rows = high;                                                   \
+		columns = is_wide(module) ? broad_wide : broad;                \
+		break;
+		KILNI_VK_TILES(SIDES_)
+#undef SIDES_
+	default:
+		break;
+	}
+	return div_up(p->m, rows) * div_up(p->n, columns) * batches_of(p);
+}
+
+static enum tile choose_tile(const struct kilni_matmul_params *p,
+			     unsigned module)
+{
+	if (p->m < SIDE_LEAST || p->n < SIDE_LEAST || p->k < DEPTH_LEAST)
+		return NO_TILE;
+	if (is_float(module) && count_tiles(p, GREAT, module) >= TILES_LEAST)
+		return GREAT;
+	if (count_tiles(p, LARGE, module) >= TILES_LEAST)
+		return LARGE;
+	return MEDIUM;
+}
+
+/* ---- how a side is read ---- */
+
+struct side {
+	uint64_t address, rows, k;
+	int64_t row_stride, k_stride;
+	const int64_t *batch_stride;
+};
+
+static bool fit_runs(const struct kilni_matmul_params *p,
+		     const struct side *side, unsigned module, bool along_k)
+{
+	unsigned bytes = kilni_vk_dtype_bytes(module);
+	int64_t run = bytes == 8 ? 2 : 4;
+	uint64_t length = along_k ? side->k : side->rows;
+	int64_t other = along_k ? side->row_stride : side->k_stride;
+
+	if ((along_k ? side->k_stride : side->row_stride) != 1 ||
+	    side->address % (uint64_t)(run * bytes) ||
+	    length % (uint64_t)run || other % run)
+		return false;
+	for (unsigned d = 0; d < p->batch_rank; d++)
+		if (side->batch_stride[d] % run)
+			return false;
+	return true;
+}
+
+static unsigned reads_of(const struct kilni_matmul_params *p,
+			 const struct side *side, unsigned module)
+{
+	bool along_k = side->k_stride == 1 || side->row_stride != 1;
+
+	return (along_k ? KILNI_VK_ALONG_K : 0) |
+	       (fit_runs(p, side, module, along_k) ? KILNI_VK_RUNS : 0);
+}
+
+static enum kiln_status record_tiles(struct kilni_vk_batch *batch,
+				     const struct kilni_matmul_params *p,
+				     unsigned module, enum tile tile)
+{
+	struct kilni_vk_dispatch dispatch = {
+		.params = p, .params_bytes = sizeof(*p)
+	};
+	const struct side a = { p->a, p->m, p->k, p->a_row, p->a_col,
+				p->a_batch };
+	const struct side b = { p->b, p->n, p->k, p->b_col, p->b_row,
+				p->b_batch };
+
+	kilni_vk_name(&dispatch.kernel, "matmul", module, tile);
+	dispatch.kernel.constant[1] = (uint16_t)reads_of(p, &a, module);
+	dispatch.kernel.constant[2] = (uint16_t)reads_of(p, &b, module);
+	kilni_vk_set_groups(batch, &dispatch, count_tiles(p, tile, module));
+	dispatch.kernel.group = KILNI_VK_TILE_THREADS;
+	return kilni_vk_dispatch(batch, &dispatch);
+}
+
+static enum kiln_status record_plain(struct kilni_vk_batch *batch,
+				     const struct kilni_matmul_params *p,
+				     unsigned module)
 {
 	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
+	struct kilni_vk_dispatch dispatch = {
+		.params = p, .params_bytes = sizeof(*p)
+	};
+	bool blocks = hw->physical->software;
+	uint64_t side = blocks ? KILNI_VK_BLOCK : 1;
 
-	if (hw->physical->software)
-		return KILNI_VK_BLOCKS;
-	if (p->m >= TILES_LEAST && p->n >= TILES_LEAST && p->k >= DEPTH_LEAST)
-		return KILNI_VK_TILES;
-	return KILNI_VK_ELEMENTS;
-}
-
-/* Squares of that side in all matrices of the result. */
-static uint64_t squares(const struct kilni_matmul_params *p, uint64_t side)
-{
-	return ((p->m - 1) / side + 1) * ((p->n - 1) / side + 1) *
-	       batches_of(p);
-}
-
-static uint64_t tile_side(unsigned module)
-{
-	return module == KILN_F64 || module == KILN_U64 ? KILNI_VK_TILE_WIDE
-							: KILNI_VK_TILE;
+	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
+	dispatch.kernel.constant[0] = blocks ? KILNI_VK_BLOCKS
+					     : KILNI_VK_ELEMENTS;
+	kilni_vk_set_threads(batch, &dispatch,
+			     div_up(p->m, side) * div_up(p->n, side) *
+				     batches_of(p));
+	return kilni_vk_dispatch(batch, &dispatch);
 }
 
 enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 					const struct kilni_matmul_params *p)
 {
-	struct kilni_vk_dispatch dispatch = {
-		.params = p, .params_bytes = sizeof(*p)
-	};
-	enum kilni_vk_product_mode mode = mode_of(batch, p);
 	unsigned module = module_of(p->dtype);
+	enum tile tile = NO_TILE;
 
 	if (!p->m || !p->n)
 		return KILN_OK;
-	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
-	dispatch.kernel.constant[0] = (uint16_t)mode;
-	switch (mode) {
-	case KILNI_VK_TILES:
-		kilni_vk_set_groups(batch, &dispatch,
-				    squares(p, tile_side(module)));
-		dispatch.kernel.group = TILE_THREADS;
-		break;
-	case KILNI_VK_BLOCKS:
-		kilni_vk_set_threads(batch, &dispatch,
-				     squares(p, KILNI_VK_BLOCK));
-		break;
-	default:
-		kilni_vk_set_threads(batch, &dispatch, squares(p, 1));
-	}
-	return kilni_vk_dispatch(batch, &dispatch);
+	if (kilni_vk_hw_of(batch->queue->base.hw)->tiles)
+		tile = choose_tile(p, module);
+	return tile == NO_TILE ? record_plain(batch, p, module)
+			       : record_tiles(batch, p, module, tile);
 }

@@ -345,6 +345,8 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 	};
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
+	if (kilni_vk_turns(batch, p))
+		return kilni_vk_record_turn(batch, p);
 	kilni_vk_name(kernel, "ew", dtype, form);
 	/* Only what the op looks at makes another pipeline. */
 	kernel->constant[0] = (uint16_t)p->op;

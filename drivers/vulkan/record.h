@@ -42,6 +42,11 @@ unsigned kilni_vk_dtype_bytes(unsigned dtype);
 /* One kernel's entry each. */
 enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 				    const struct kilni_ew_params *p);
+/* A copy that turns axes round, which has a kernel of its own. */
+bool kilni_vk_turns(const struct kilni_vk_batch *batch,
+		    const struct kilni_ew_params *p);
+enum kiln_status kilni_vk_record_turn(struct kilni_vk_batch *batch,
+				      const struct kilni_ew_params *p);
 enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
 					const struct kilni_gather_params *p);
 enum kiln_status kilni_vk_record_scatter(struct kilni_vk_batch *batch,

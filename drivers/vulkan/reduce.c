@@ -10,11 +10,13 @@
 /* Fewer elements than this are one thread's work. */
 #define GROUP_LEAST 32
 /* What fills a device, and what a chunk is worth at least. */
-#define GROUPS_WANTED 1024
-#define THREADS_WANTED 65536
+#define GROUPS_WANTED 4096
+#define THREADS_WANTED 262144
 #define GROUP_CHUNK 4096
 #define THREAD_CHUNK 64
-#define CHUNKS_MOST 1024
+#define CHUNKS_MOST 4096
+/* So many chunks are merged by a group, fewer by a thread. */
+#define MERGE_GROUP_LEAST 64
 #define PARTIAL_BYTES 16
 
 struct plan {
@@ -163,8 +165,9 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	struct kilni_vk_dispatch dispatch = {
 		.params = r, .params_bytes = sizeof(*r)
 	};
-	uint64_t parts = mode == KILNI_VK_MERGE ? r->outputs
-						: r->outputs * r->chunks;
+	bool merges = mode == KILNI_VK_MERGE_GROUPS ||
+		      mode == KILNI_VK_MERGE_THREADS;
+	uint64_t parts = merges ? r->outputs : r->outputs * r->chunks;
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
 	kilni_vk_name(kernel, "reduce", kilni_vk_stored(p->dtype),
@@ -173,7 +176,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	kernel->constant[1] = (uint16_t)mode;
 	kernel->constant[2] = (uint16_t)result_dtype(p);
 	kernel->constant[3] = (uint16_t)flags;
-	if (mode == KILNI_VK_BY_THREADS)
+	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_MERGE_THREADS)
 		kilni_vk_set_threads(batch, &dispatch, parts);
 	else
 		kilni_vk_set_groups(batch, &dispatch, parts);
@@ -194,6 +197,9 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 	KILNI_TRY(record_pass(batch, p, &plan.params, plan.mode,
 			      KILNI_VK_PARTIAL));
 	kilni_vk_barrier(batch);
-	return record_pass(batch, p, &plan.params, KILNI_VK_MERGE,
+	return record_pass(batch, p, &plan.params,
+			   plan.params.chunks < MERGE_GROUP_LEAST
+				   ? KILNI_VK_MERGE_THREADS
+				   : KILNI_VK_MERGE_GROUPS,
 			   result_flags(p));
 }

@@ -140,7 +140,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16)
 #define KL_LOAD_vec(addr, i) KL_AT_(KlRef_vec, 16, addr, i).v
 #define KL_STORE_vec(addr, i, x) KL_AT_(KlRef_vec, 16, addr, i).v = (x)
 #define KL_WORD(v, j) (v)[j]
-#define KL_UNROLL
+#define KL_UNROLL [[unroll]]
 
 /* The report of include/kernels' abi.h; the least position stays. */
 layout(buffer_reference, scalar, buffer_reference_align = 8)

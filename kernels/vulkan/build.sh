@@ -9,6 +9,9 @@ set -eu
 
 list()
 {
+	for bytes in 1 2 4 8; do
+		echo "turn${bytes}_0 kernels/vulkan/turn.kl -DKL_BYTES=$bytes"
+	done
 	for form in 0 1 2; do
 		for bytes in 1 2 4 8; do
 			echo "gather${bytes}_$form kernels/kl/gather.kl" \
@@ -33,6 +36,13 @@ list()
 	for dtype in 0 1 3 4 9 10 11 12; do
 		echo "matmul${dtype}_0 kernels/vulkan/matmul.kl" \
 			"-DKL_DTYPE=$dtype -DKL_FUSE"
+		for size in 1 2 3; do
+			# The largest tiles only where they gain.
+			[ $size -lt 3 ] || [ $dtype = 1 ] || [ $dtype = 3 ] ||
+				[ $dtype = 4 ] || continue
+			echo "matmul${dtype}_$size kernels/vulkan/tiles.kl" \
+				"-DKL_DTYPE=$dtype -DKL_SIZE=$size -DKL_FUSE"
+		done
 	done
 }
 

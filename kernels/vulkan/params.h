@@ -16,9 +16,10 @@
 
 /* What becomes of the elements of a reduction: constant 1 of reduce.kl. */
 enum kilni_vk_reduce_mode {
-	KILNI_VK_BY_GROUPS,   /* a group for each output and chunk */
-	KILNI_VK_BY_THREADS,  /* a thread for each */
-	KILNI_VK_MERGE        /* a group for each output: chunks' partials */
+	KILNI_VK_BY_GROUPS,     /* a group for each output and chunk */
+	KILNI_VK_BY_THREADS,    /* a thread for each */
+	KILNI_VK_MERGE_GROUPS,  /* chunks' partials: a group for each output */
+	KILNI_VK_MERGE_THREADS  /* the same, a thread for each */
 };
 
 /* Bits of constant 3 of reduce.kl. */
@@ -51,18 +52,54 @@ struct kilni_vk_reduce {
 	int64_t reduced_stride[KILNI_RANK_MAX];
 };
 
-/* Rows and columns of a tile that a group of matmul.kl computes. */
-#define KILNI_VK_TILE_WIDE 64    /* of 64-bit types */
-#define KILNI_VK_TILE 128
+/*
+ * A copy in which rows lie side by side in the input (stride 1) and columns in
+ * the result, for each part of the other axes. Strides in elements.
+ */
+struct kilni_vk_turn {
+	uint64_t report;
+	uint64_t in;
+	uint64_t out;
+	uint64_t rows, columns;
+	int64_t in_column;
+	int64_t out_row;
+	uint64_t row_tiles;
+	uint64_t tiles;        /* of a part */
+	uint64_t parts;
+	uint64_t rank;
+	uint64_t size[KILNI_RANK_MAX];
+	int64_t in_stride[KILNI_RANK_MAX];
+	int64_t out_stride[KILNI_RANK_MAX];
+};
 
-/* Rows and columns of a block that a thread of it computes. */
+/* Side of a tile. */
+#define KILNI_VK_TURN_TILE(bytes) ((bytes) == 8 ? 32 : 64)
+
+/* Threads of a group of turn.kl and tiles.kl. */
+#define KILNI_VK_TILE_THREADS 256
+
+/* Rows and columns of a block that a thread of matmul.kl computes. */
 #define KILNI_VK_BLOCK 4
 
 /* Who computes what: constant 0 of matmul.kl. */
 enum kilni_vk_product_mode {
 	KILNI_VK_ELEMENTS, /* a thread an element */
-	KILNI_VK_TILES,    /* a group a tile */
 	KILNI_VK_BLOCKS    /* a thread a block */
+};
+
+/*
+ * Tiles of C that a group of tiles.kl computes: name, KL_SIZE, rows, columns,
+ * columns of 64-bit types (0: not for these).
+ */
+#define KILNI_VK_TILES(X)                                                      \
+	X(MEDIUM, 1, 64, 64, 64)                                               \
+	X(LARGE, 2, 128, 128, 64)                                              \
+	X(GREAT, 3, 256, 128, 0)
+
+/* How tiles.kl reads a side of the product: its constants 1 and 2. */
+enum kilni_vk_reads {
+	KILNI_VK_ALONG_K = 1, /* neighbours in k lie side by side */
+	KILNI_VK_RUNS = 2,    /* several at a time */
 };
 
 #endif

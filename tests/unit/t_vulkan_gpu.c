@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+/* What the Vulkan driver does on GPUs only, on a software device by options. */
+
+#define SELECTOR "vulkan:cpu"
+
+static struct kiln_device *dev;
+
+static void setup_tiles(void)
+{
+	setenv("KILN_VULKAN_TILES", "1", 1);
+	dev = open_device(SELECTOR);
+}
+
+static void teardown(void)
+{
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	kiln_device_release(dev);
+	dev = NULL;
+}
+
+/* ---- products ---- */
+
+/* Small numbers, of which all sums are exact. */
+static int64_t number(int64_t i)
+{
+	return (i * 7 + i / 5) % 5 - 2;
+}
+
+struct product {
+	enum kiln_dtype dtype;
+	int64_t batches, m, n, k;
+	bool turned;           /* both operands are transposed views */
+};
+
+static void *numbers(enum kiln_dtype dtype, int64_t count)
+{
+	int32_t *i32 = malloc((size_t)count * sizeof(*i32));
+	float *f32 = (float *)i32;
+
+	ck_assert_ptr_nonnull(i32);
+	for (int64_t i = 0; i < count; i++)
+		if (dtype == KILN_F32)
+			f32[i] = (float)number(i);
+		else
+			i32[i] = (int32_t)number(i);
+	return i32;
+}
+
+static struct kiln_tensor *operand(const struct product *p, int64_t rows,
+				   int64_t columns)
+{
+	static const int turn[3] = { 0, 2, 1 };
+	const int64_t shape[3] = { p->batches, p->turned ? columns : rows,
+				   p->turned ? rows : columns };
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	void *data = numbers(p->dtype, p->batches * rows * columns);
+
+	t = make(dev, p->dtype, 3, shape, data);
+	free(data);
+	if (p->turned)
+		OK(kiln_permute(&t, t, turn));
+	return t;
+}
+
+/* Element (i, j) of matrix b of an operand of so many rows and columns. */
+static int64_t at(const struct product *p, int64_t rows, int64_t columns,
+		  int64_t b, int64_t i, int64_t j)
+{
+	int64_t inner = p->turned ? j * rows + i : i * columns + j;
+
+	return number(b * rows * columns + inner);
+}
+
+static int64_t expected(const struct product *p, int64_t b, int64_t i,
+			int64_t j)
+{
+	int64_t sum = 0;
+
+	for (int64_t e = 0; e < p->k; e++)
+		sum += at(p, p->m, p->k, b, i, e) * at(p, p->k, p->n, b, e, j);
+	return sum;
+}
+
+static void check_product(const struct product *p)
+{
+	struct kiln_tensor *a = operand(p, p->m, p->k);
+	struct kiln_tensor *b = operand(p, p->k, p->n);
+	int64_t count = p->batches * p->m * p->n;
+	int32_t *have = malloc((size_t)count * sizeof(*have));
+
+	ck_assert_ptr_nonnull(have);
+	OK(kiln_matmul(&a, a, b));
+	OK(kiln_tensor_read(a, have, (size_t)count * sizeof(*have)));
+	for (int64_t i = 0; i < count; i += i % 11 + 1) {
+		int64_t in = i % (p->m * p->n);
+		int64_t want = expected(p, i / (p->m * p->n), in / p->n,
+					in % p->n);
+		float f;
+
+		memcpy(&f, &have[i], sizeof(f));
+		ck_assert_int_eq(p->dtype == KILN_F32 ? (int64_t)f : have[i],
+				 want);
+	}
+	free(have);
+	kiln_tensor_release(a);
+	kiln_tensor_release(b);
+}
+
+/* One of each size of tile, whole and cut, read by runs and by elements. */
+static const struct product products[] = {
+	{ KILN_F32, 1, 64, 128, 32, false },
+	{ KILN_F32, 2, 70, 65, 33, true },
+	{ KILN_I32, 96, 33, 36, 20, false },
+	{ KILN_F32, 96, 36, 40, 20, true },
+};
+
+START_TEST(products_by_tiles)
+{
+	check_product(&products[_i]);
+}
+END_TEST
+
+/* ---- copies that turn axes round ---- */
+
+/* The last two axes change places; by whole tiles, words, and at edges. */
+static void check_turn(enum kiln_dtype dtype, size_t bytes, int64_t rows,
+		       int64_t columns)
+{
+	static const int turn[3] = { 0, 2, 1 };
+	const int64_t shape[3] = { 2, rows, columns };
+	const int64_t turned[3] = { 2, columns, rows };
+	size_t size = (size_t)(2 * rows * columns) * bytes;
+	unsigned char *data = malloc(size), *have = malloc(size);
+	struct kiln_tensor *x, *y = KILN_TENSOR_NONE;
+
+	ck_assert(data && have);
+	for (size_t i = 0; i < size; i++)
+		data[i] = (unsigned char)(i * 13 + i / 251);
+	x = make(dev, dtype, 3, shape, data);
+	OK(kiln_permute(&x, x, turn));
+	OK(kiln_zeros(&y, dev, dtype, 3, turned));
+	OK(kiln_copy_into(y, x));
+	OK(kiln_tensor_read(y, have, size));
+	for (int64_t i = 0; i < 2 * rows * columns; i++) {
+		int64_t in = i % (rows * columns), part = i - in;
+		int64_t from = part + in % rows * columns + in / rows;
+
+		ck_assert_mem_eq(have + (size_t)i * bytes,
+				 data + (size_t)from * bytes, bytes);
+	}
+	free(data);
+	free(have);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+
+START_TEST(turned_copies)
+{
+	check_turn(KILN_U8, 1, 64, 132);
+	check_turn(KILN_U8, 1, 65, 67);
+	check_turn(KILN_I16, 2, 130, 64);
+	check_turn(KILN_I32, 4, 65, 140);
+	check_turn(KILN_I64, 8, 33, 70);
+}
+END_TEST
+
+/* In a child: a device's threads do not outlive the fork of a test. */
+static bool is_there(void)
+{
+	struct kiln_device *device = NULL;
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child) {
+		enum kiln_status opened = kiln_device_open(&device, SELECTOR);
+
+		if (opened != KILN_OK)
+			printf("skipped: %s\n", kiln_error_message());
+		fflush(stdout);
+		_exit(opened == KILN_OK);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child &&
+	       WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+int main(void)
+{
+	Suite *suite;
+	TCase *tiles = tcase_create("tiles");
+
+	if (!is_there())
+		return 77;
+	suite = suite_create("vulkan_gpu");
+	tcase_add_checked_fixture(tiles, setup_tiles, teardown);
+	tcase_set_timeout(tiles, 120);
+	tcase_add_loop_test(tiles, products_by_tiles, 0,
+			    (int)(sizeof(products) / sizeof(*products)));
+	tcase_add_test(tiles, turned_copies);
+	suite_add_tcase(suite, tiles);
+	return run_suite(suite);
+}
