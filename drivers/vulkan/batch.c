@@ -408,19 +408,24 @@ void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value)
 	check_progress(hw, 0);
 }
 
-enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
-				  VkCommandBuffer commands)
+enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
+				    VkCommandBuffer commands, uint64_t *value)
 {
-	uint64_t value, start = kilni_now_ns();
 	enum kiln_status status;
 
 	pthread_mutex_lock(&hw->queue_lock);
 	status = queue_submit(hw, &commands, 1, 0);
-	value = hw->signalled;
+	*value = hw->signalled;
 	pthread_mutex_unlock(&hw->queue_lock);
 	if (status == KILN_ERR_DEVICE_LOST)
 		kilni_vk_lose(hw, false);
-	KILNI_TRY(status);
+	return status;
+}
+
+enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value)
+{
+	uint64_t start = kilni_now_ns();
+
 	while (look_at_semaphore(hw) < value) {
 		if (kilni_vk_is_lost(hw))
 			return kilni_fail(KILN_ERR_DEVICE_LOST, 0,

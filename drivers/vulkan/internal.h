@@ -85,6 +85,30 @@ void kilni_vk_block_destroy(struct kilni_vk_hw *hw,
 
 extern const struct kilni_memory_ops kilni_vk_memory_ops;
 
+/* ---- staging (staging.c) ---- */
+
+#define KILNI_VK_LANES 16
+#define KILNI_VK_LANE_BYTES ((uint64_t)4 << 20)
+
+/* Staging memory for a block that travels, and the commands of its copy. */
+struct kilni_vk_lane {
+	struct kilni_vk_block block;
+	VkCommandPool pool;
+	VkCommandBuffer commands;
+	uint64_t value;            /* the copy is done when the semaphore has it */
+	uint64_t number;           /* of the block that travels */
+	bool busy;
+};
+
+enum kiln_status kilni_vk_staging_open(struct kilni_vk_hw *hw);
+void kilni_vk_staging_close(struct kilni_vk_hw *hw);
+
+/* Copies bytes, at least one, between host and page; waits for the end. */
+enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
+				const struct kilni_vk_block *page,
+				uint64_t offset, void *host, uint64_t bytes,
+				bool up);
+
 /* ---- pipelines (pipeline.c, cache.c) ---- */
 
 #define KILNI_VK_CONSTANTS 4
@@ -212,9 +236,13 @@ void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls);
 /* Waits in the driver until the semaphore has value, or for a slice. */
 void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value);
 
-/* Commands outside of any queue's order: recorded by fn, run and waited for. */
-enum kiln_status kilni_vk_run_now(struct kilni_vk_hw *hw,
-				  VkCommandBuffer commands);
+/*
+ * Commands outside of any queue's order: handed over, and waited for until the
+ * semaphore has the value that came with them.
+ */
+enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
+				    VkCommandBuffer commands, uint64_t *value);
+enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value);
 
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
 
@@ -379,9 +407,8 @@ struct kilni_vk_hw {
 	uint64_t taken_bytes;
 	struct kilni_vk_block *left_over; /* pages freed when it was lost */
 	pthread_mutex_t staging_lock;
-	struct kilni_vk_block staging;
-	VkCommandPool staging_pool;
-	VkCommandBuffer staging_commands;
+	struct kilni_vk_lane lane[KILNI_VK_LANES];
+	unsigned lanes;
 
 	struct kilni_vk_pipelines pipelines;
 

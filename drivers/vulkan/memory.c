@@ -8,7 +8,6 @@
 
 #define SLICE_ALIGNMENT 256
 #define PAGE_GRANULARITY 65536
-#define STAGING_BYTES ((uint64_t)4 << 20)
 
 /* ---- kinds of memory ---- */
 
@@ -182,35 +181,12 @@ static enum kiln_status read_limits(struct kilni_vk_hw *hw, uint64_t heap)
 	return KILN_OK;
 }
 
-static enum kiln_status open_staging(struct kilni_vk_hw *hw)
-{
-	VkCommandPoolCreateInfo pool = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-		.queueFamilyIndex = hw->physical->family,
-	};
-	VkCommandBufferAllocateInfo commands = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 1,
-	};
-
-	if (hw->reads_mapped && hw->mapped[KILNI_VK_PAGES])
-		return KILN_OK;
-	KILNI_TRY(kilni_vk_block_create(hw, KILNI_VK_HOST, STAGING_BYTES,
-					&hw->staging));
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
-			   &hw->staging_pool));
-	commands.commandPool = hw->staging_pool;
-	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
-			&hw->staging_commands);
-}
-
 enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw)
 {
 	const struct kilni_vk_loader *vk;
 	VkPhysicalDeviceMemoryProperties m;
 	VkMemoryRequirements needs;
+	uint64_t staging = 0;
 	const char *why;
 	VkBuffer probe;
 	uint32_t type;
@@ -225,8 +201,11 @@ enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw)
 				      (enum kilni_vk_use)use));
 	type = hw->type[KILNI_VK_PAGES];
 	hw->reads_mapped = m.memoryTypes[type].propertyFlags & CACHED;
+	KILNI_TRY(kilni_option_number(KILNI_OPT_VULKAN_STAGING, &staging));
+	if (staging)
+		hw->mapped[KILNI_VK_PAGES] = hw->reads_mapped = false;
 	KILNI_TRY(read_limits(hw, heap_of(&m, type)));
-	return open_staging(hw);
+	return kilni_vk_staging_open(hw);
 }
 
 void kilni_vk_memory_close(struct kilni_vk_hw *hw)
@@ -238,10 +217,7 @@ void kilni_vk_memory_close(struct kilni_vk_hw *hw)
 		kilni_vk_block_destroy(hw, page);
 		free(page);
 	}
-	if (hw->device && !hw->hung)
-		hw->vk.DestroyCommandPool(hw->device, hw->staging_pool, NULL);
-	if (hw->device)
-		kilni_vk_block_destroy(hw, &hw->staging);
+	kilni_vk_staging_close(hw);
 	free(hw->page);
 }
 
@@ -423,88 +399,11 @@ static enum kiln_status find_page(struct kilni_vk_hw *hw, uint64_t address,
 
 /* ---- copies ---- */
 
-/* What kernels wrote, and waited for, becomes visible to copies. */
-static void see_kernels(struct kilni_vk_hw *hw)
-{
-	VkMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-		.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT |
-				 VK_ACCESS_TRANSFER_WRITE_BIT,
-	};
-
-	hw->vk.CmdPipelineBarrier(hw->staging_commands,
-				  VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
-				  VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
-				  &barrier, 0, NULL, 0, NULL);
-}
-
-static void show_host(struct kilni_vk_hw *hw)
-{
-	VkMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-		.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
-		.dstAccessMask = VK_ACCESS_HOST_READ_BIT,
-	};
-
-	hw->vk.CmdPipelineBarrier(hw->staging_commands,
-				  VK_PIPELINE_STAGE_TRANSFER_BIT,
-				  VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
-				  0, NULL, 0, NULL);
-}
-
-static enum kiln_status copy_now(struct kilni_vk_hw *hw, VkBuffer from,
-				 VkBuffer to, const VkBufferCopy *region)
-{
-	VkCommandBufferBeginInfo begin = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-	};
-
-	KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device,
-			   hw->staging_pool, 0));
-	KILNI_TRY(KILNI_VK(&hw->vk, BeginCommandBuffer, hw->staging_commands,
-			   &begin));
-	see_kernels(hw);
-	hw->vk.CmdCopyBuffer(hw->staging_commands, from, to, 1, region);
-	show_host(hw);
-	KILNI_TRY(KILNI_VK(&hw->vk, EndCommandBuffer, hw->staging_commands));
-	return kilni_vk_run_now(hw, hw->staging_commands);
-}
-
-static enum kiln_status write_staged(struct kilni_vk_hw *hw,
-				     const struct kilni_vk_block *page,
-				     uint64_t offset, const char *from,
-				     uint64_t bytes)
-{
-	VkBufferCopy region = { .dstOffset = offset };
-
-	for (; bytes; bytes -= region.size) {
-		region.size = kilni_min_u64(bytes, STAGING_BYTES);
-		memcpy(hw->staging.map, from, region.size);
-		KILNI_TRY(copy_now(hw, hw->staging.buffer, page->buffer,
-				   &region));
-		region.dstOffset += region.size;
-		from += region.size;
-	}
-	return KILN_OK;
-}
-
-static enum kiln_status read_staged(struct kilni_vk_hw *hw,
-				    const struct kilni_vk_block *page,
-				    uint64_t offset, char *to, uint64_t bytes)
-{
-	VkBufferCopy region = { .srcOffset = offset };
-
-	for (; bytes; bytes -= region.size) {
-		region.size = kilni_min_u64(bytes, STAGING_BYTES);
-		KILNI_TRY(copy_now(hw, page->buffer, hw->staging.buffer,
-				   &region));
-		memcpy(to, hw->staging.map, region.size);
-		region.srcOffset += region.size;
-		to += region.size;
-	}
-	return KILN_OK;
-}
+/*
+ * From that size on threads that copy by way of staging memory are faster than
+ * one that writes into the device's.
+ */
+#define DIRECT_MOST ((uint64_t)8 << 20)
 
 static enum kiln_status check_alive(const struct kilni_vk_hw *hw)
 {
@@ -519,21 +418,18 @@ static enum kiln_status memory_write(struct kilni_hw *base, uint64_t to,
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
 	const struct kilni_vk_block *page;
-	enum kiln_status status;
 
 	KILNI_TRY(KILNI_FAULT("write"));
 	if (!bytes)
 		return KILN_OK;
 	KILNI_TRY(check_alive(hw));
 	KILNI_TRY(find_page(hw, to, bytes, &page));
-	if (page->map) {
+	if (page->map && (hw->reads_mapped || bytes < DIRECT_MOST)) {
 		memcpy(page->map + (to - page->address), from, bytes);
 		return KILN_OK;
 	}
-	pthread_mutex_lock(&hw->staging_lock);
-	status = write_staged(hw, page, to - page->address, from, bytes);
-	pthread_mutex_unlock(&hw->staging_lock);
-	return status;
+	return kilni_vk_stage(hw, page, to - page->address,
+			      (void *)(uintptr_t)from, bytes, true);
 }
 
 static enum kiln_status memory_read(struct kilni_hw *base, void *to,
@@ -541,7 +437,6 @@ static enum kiln_status memory_read(struct kilni_hw *base, void *to,
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
 	const struct kilni_vk_block *page;
-	enum kiln_status status;
 
 	KILNI_TRY(KILNI_FAULT("read"));
 	if (!bytes)
@@ -552,10 +447,7 @@ static enum kiln_status memory_read(struct kilni_hw *base, void *to,
 		memcpy(to, page->map + (from - page->address), bytes);
 		return KILN_OK;
 	}
-	pthread_mutex_lock(&hw->staging_lock);
-	status = read_staged(hw, page, from - page->address, to, bytes);
-	pthread_mutex_unlock(&hw->staging_lock);
-	return status;
+	return kilni_vk_stage(hw, page, from - page->address, to, bytes, false);
 }
 
 const struct kilni_memory_ops kilni_vk_memory_ops = {

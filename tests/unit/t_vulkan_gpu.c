@@ -174,6 +174,74 @@ START_TEST(turned_copies)
 }
 END_TEST
 
+/* ---- transfers by way of staging memory ---- */
+
+static void setup_staging(void)
+{
+	setenv("KILN_VULKAN_STAGING", "1", 1);
+	dev = open_device(SELECTOR);
+}
+
+static unsigned char pattern(int64_t i)
+{
+	return (unsigned char)(i * 31 + (i >> 12) * 7 + (i >> 21));
+}
+
+/* In one block, in two, and by several threads, the last block cut. */
+static const int64_t sizes[] = { 1, 4096, (512 << 10) + 3, (9 << 20) + 5,
+				 (33 << 20) - 1 };
+#define SIZES ((int)(sizeof(sizes) / sizeof(*sizes)))
+
+static enum kiln_status there_and_back(int64_t count)
+{
+	unsigned char *data = malloc((size_t)count);
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	enum kiln_status status;
+
+	ck_assert_ptr_nonnull(data);
+	for (int64_t i = 0; i < count; i++)
+		data[i] = pattern(i);
+	status = kiln_tensor_from_data(&t, dev, KILN_U8, 1, &count, data,
+				       (size_t)count);
+	memset(data, 0, (size_t)count);
+	if (!status)
+		status = kiln_tensor_read(t, data, (size_t)count);
+	for (int64_t i = 0; !status && i < count; i++)
+		if (data[i] != pattern(i))
+			ck_abort_msg("byte %ld of %ld", (long)i, (long)count);
+	free(data);
+	kiln_tensor_release(t);
+	return status;
+}
+
+START_TEST(staged_transfers)
+{
+	for (int i = 0; i < SIZES; i++)
+		OK(there_and_back(sizes[i]));
+}
+END_TEST
+
+/* A transfer of several threads fails as one, and the next one is good. */
+START_TEST(staged_transfers_fail)
+{
+	static const char *const site[] = { "vkQueueSubmit",
+					    "vkBeginCommandBuffer",
+					    "vkAllocateMemory" };
+
+	for (unsigned i = 0; i < 3; i++)
+		for (uint64_t nth = 1; nth < 12; nth += 3) {
+			enum kiln_status status;
+
+			OK(kilni_fault_set(site[i], nth, KILN_ERR_DRIVER));
+			status = there_and_back(sizes[SIZES - 1]);
+			/* Fewer lanes do as well. */
+			ck_assert(status == KILN_ERR_DRIVER || i == 2);
+			OK(kilni_fault_set(NULL, 0, KILN_OK));
+			OK(there_and_back(sizes[2]));
+		}
+}
+END_TEST
+
 /* In a child: a device's threads do not outlive the fork of a test. */
 static bool is_there(void)
 {
@@ -197,6 +265,7 @@ int main(void)
 {
 	Suite *suite;
 	TCase *tiles = tcase_create("tiles");
+	TCase *staging = tcase_create("staging");
 
 	if (!is_there())
 		return 77;
@@ -207,5 +276,10 @@ int main(void)
 			    (int)(sizeof(products) / sizeof(*products)));
 	tcase_add_test(tiles, turned_copies);
 	suite_add_tcase(suite, tiles);
+	tcase_add_checked_fixture(staging, setup_staging, teardown);
+	tcase_set_timeout(staging, 120);
+	tcase_add_test(staging, staged_transfers);
+	tcase_add_test(staging, staged_transfers_fail);
+	suite_add_tcase(suite, staging);
 	return run_suite(suite);
 }
