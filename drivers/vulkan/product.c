@@ -5,11 +5,17 @@
 
 #include "kernels/vulkan/params.h"
 
-/* From so many rows and columns on, and so deep, tiles are worth it. */
-#define SIDE_LEAST 32
+/* So deep, tiles are worth it. */
 #define DEPTH_LEAST 16
-/* Fewer tiles than this leave a device idle. */
+/* Fewer tiles than this leave a device idle: then smaller ones are taken. */
 #define TILES_LEAST 96
+#define MEDIUM_LEAST 32
+/* What splits of k shall make of them, and what a split is worth at least. */
+#define GROUPS_WANTED 256
+#define SPLIT_LEAST 64
+#define SPLITS_MOST 16
+#define SPLIT_ALIGNMENT 32
+#define WORKSPACE_MOST ((uint64_t)32 << 20)
 
 enum tile {
 #define ENUM_(ID, number, rows, columns, wide) ID = number,
@@ -83,13 +89,48 @@ static uint64_t count_tiles(const struct kilni_matmul_params *p,
 static enum tile choose_tile(const struct kilni_matmul_params *p,
 			     unsigned module)
 {
-	if (p->m < SIDE_LEAST || p->n < SIDE_LEAST || p->k < DEPTH_LEAST)
+	if (p->k < DEPTH_LEAST)
 		return NO_TILE;
 	if (is_float(module) && count_tiles(p, GREAT, module) >= TILES_LEAST)
 		return GREAT;
 	if (count_tiles(p, LARGE, module) >= TILES_LEAST)
 		return LARGE;
-	return MEDIUM;
+	return count_tiles(p, MEDIUM, module) < MEDIUM_LEAST ? SMALL : MEDIUM;
+}
+
+/* ---- splits of k ---- */
+
+static uint64_t sum_bytes(const struct kilni_matmul_params *p, unsigned module)
+{
+	return p->m * p->n * batches_of(p) * (is_wide(module) ? 8 : 4);
+}
+
+static void plan_splits(const struct kilni_matmul_params *p, unsigned module,
+			enum tile tile, struct kilni_vk_product *plan)
+{
+	uint64_t splits = GROUPS_WANTED / count_tiles(p, tile, module);
+
+	splits = kilni_min_u64(splits, p->k / SPLIT_LEAST);
+	splits = kilni_min_u64(splits, WORKSPACE_MOST / sum_bytes(p, module));
+	splits = kilni_max_u64(kilni_min_u64(splits, SPLITS_MOST), 1);
+	plan->p = *p;
+	plan->k_split = kilni_align_up(div_up(p->k, splits), SPLIT_ALIGNMENT);
+	plan->splits = div_up(p->k, plan->k_split);
+}
+
+uint64_t kilni_vk_matmul_workspace(const struct kilni_hw *base,
+				   const struct kilni_matmul_params *p)
+{
+	unsigned module = module_of(p->dtype);
+	struct kilni_vk_product plan;
+	enum tile tile = NO_TILE;
+
+	if (sum_bytes(p, module) && kilni_vk_hw_of(base)->tiles)
+		tile = choose_tile(p, module);
+	if (tile == NO_TILE)
+		return 0;
+	plan_splits(p, module, tile, &plan);
+	return plan.splits > 1 ? plan.splits * sum_bytes(p, module) : 0;
 }
 
 /* ---- how a side is read ---- */
@@ -127,24 +168,46 @@ static unsigned reads_of(const struct kilni_matmul_params *p,
 	       (fit_runs(p, side, module, along_k) ? KILNI_VK_RUNS : 0);
 }
 
+static enum kiln_status record_sum(struct kilni_vk_batch *batch,
+				   const struct kilni_vk_product *plan,
+				   unsigned module)
+{
+	struct kilni_vk_dispatch dispatch = {
+		.params = plan, .params_bytes = sizeof(*plan)
+	};
+	const struct kilni_matmul_params *p = &plan->p;
+
+	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
+	dispatch.kernel.constant[0] = KILNI_VK_ADD;
+	kilni_vk_set_threads(batch, &dispatch, p->m * p->n * batches_of(p));
+	return kilni_vk_dispatch(batch, &dispatch);
+}
+
 static enum kiln_status record_tiles(struct kilni_vk_batch *batch,
 				     const struct kilni_matmul_params *p,
 				     unsigned module, enum tile tile)
 {
+	struct kilni_vk_product plan;
 	struct kilni_vk_dispatch dispatch = {
-		.params = p, .params_bytes = sizeof(*p)
+		.params = &plan, .params_bytes = sizeof(plan)
 	};
 	const struct side a = { p->a, p->m, p->k, p->a_row, p->a_col,
 				p->a_batch };
 	const struct side b = { p->b, p->n, p->k, p->b_col, p->b_row,
 				p->b_batch };
 
+	plan_splits(p, module, tile, &plan);
 	kilni_vk_name(&dispatch.kernel, "matmul", module, tile);
 	dispatch.kernel.constant[1] = (uint16_t)reads_of(p, &a, module);
 	dispatch.kernel.constant[2] = (uint16_t)reads_of(p, &b, module);
-	kilni_vk_set_groups(batch, &dispatch, count_tiles(p, tile, module));
+	kilni_vk_set_groups(batch, &dispatch,
+			    count_tiles(p, tile, module) * plan.splits);
 	dispatch.kernel.group = KILNI_VK_TILE_THREADS;
-	return kilni_vk_dispatch(batch, &dispatch);
+	KILNI_TRY(kilni_vk_dispatch(batch, &dispatch));
+	if (plan.splits == 1)
+		return KILN_OK;
+	kilni_vk_barrier(batch);
+	return record_sum(batch, &plan, module);
 }
 
 static enum kiln_status record_plain(struct kilni_vk_batch *batch,
@@ -173,7 +236,7 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 	unsigned module = module_of(p->dtype);
 	enum tile tile = NO_TILE;
 
-	if (!p->m || !p->n)
+	if (!sum_bytes(p, module))
 		return KILN_OK;
 	if (kilni_vk_hw_of(batch->queue->base.hw)->tiles)
 		tile = choose_tile(p, module);

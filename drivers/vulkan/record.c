@@ -421,8 +421,9 @@ bool kilni_vk_has_kernel(enum kilni_kernel kernel)
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params)
 {
-	(void)hw;
 	switch (kernel) {
+	case KILNI_KERNEL_MATMUL:
+		return kilni_vk_matmul_workspace(hw, params);
 	case KILNI_KERNEL_SCATTER:
 		return kilni_vk_scatter_workspace(params);
 	case KILNI_KERNEL_REDUCE:

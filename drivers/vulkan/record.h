@@ -58,6 +58,8 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 enum kiln_status kilni_vk_record_custom(struct kilni_vk_batch *batch,
 					const struct kilni_custom_params *p);
 
+uint64_t kilni_vk_matmul_workspace(const struct kilni_hw *hw,
+				   const struct kilni_matmul_params *p);
 uint64_t kilni_vk_reduce_workspace(const struct kilni_reduce_params *p);
 uint64_t kilni_vk_scatter_workspace(const struct kilni_scatter_params *p);
 

@@ -36,9 +36,9 @@ list()
 	for dtype in 0 1 3 4 9 10 11 12; do
 		echo "matmul${dtype}_0 kernels/vulkan/matmul.kl" \
 			"-DKL_DTYPE=$dtype -DKL_FUSE"
-		for size in 1 2 3; do
+		for size in 1 2 3 4; do
 			# The largest tiles only where they gain.
-			[ $size -lt 3 ] || [ $dtype = 1 ] || [ $dtype = 3 ] ||
+			[ $size -lt 4 ] || [ $dtype = 1 ] || [ $dtype = 3 ] ||
 				[ $dtype = 4 ] || continue
 			echo "matmul${dtype}_$size kernels/vulkan/tiles.kl" \
 				"-DKL_DTYPE=$dtype -DKL_SIZE=$size -DKL_FUSE"

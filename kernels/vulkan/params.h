@@ -84,7 +84,15 @@ struct kilni_vk_turn {
 /* Who computes what: constant 0 of matmul.kl. */
 enum kilni_vk_product_mode {
 	KILNI_VK_ELEMENTS, /* a thread an element */
-	KILNI_VK_BLOCKS    /* a thread a block */
+	KILNI_VK_BLOCKS,   /* a thread a block */
+	KILNI_VK_ADD       /* a thread an element: the sum of the splits */
+};
+
+/* With several splits of k the sums go to the workspace first. */
+struct kilni_vk_product {
+	struct kilni_matmul_params p;
+	uint64_t k_split;      /* of one split */
+	uint64_t splits;
 };
 
 /*
@@ -92,9 +100,10 @@ enum kilni_vk_product_mode {
  * columns of 64-bit types (0: not for these).
  */
 #define KILNI_VK_TILES(X)                                                      \
-	X(MEDIUM, 1, 64, 64, 64)                                               \
-	X(LARGE, 2, 128, 128, 64)                                              \
-	X(GREAT, 3, 256, 128, 0)
+	X(SMALL, 1, 32, 32, 32)                                                \
+	X(MEDIUM, 2, 64, 64, 64)                                               \
+	X(LARGE, 3, 128, 128, 64)                                              \
+	X(GREAT, 4, 256, 128, 0)
 
 /* How tiles.kl reads a side of the product: its constants 1 and 2. */
 enum kilni_vk_reads {
