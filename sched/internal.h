@@ -32,7 +32,8 @@ struct kilni_mover {
 
 /* Who hands queued work to the driver, and when; see submitter.c. */
 struct kilni_submitter {
-	unsigned every;              /* entries that a stream gathers */
+	unsigned every;              /* entries that a stream gathers ... */
+	unsigned most;               /* ... where the device is behind */
 	bool started;                /* a thread does it */
 	pthread_t thread;
 	uint64_t spin_ns;

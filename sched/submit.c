@@ -377,6 +377,18 @@ static enum kiln_status append(struct kilni_stream *stream,
 	return status;
 }
 
+/* Whether that is enough for the device, which has the others to do. */
+static bool is_enough(const struct kilni_stream *stream, uint64_t entries,
+		      uint64_t submitted)
+{
+	const struct kilni_submitter *submitter = &stream->sched->submitter;
+
+	if (entries < submitter->every)
+		return false;
+	return entries >= submitter->most ||
+	       entries >= (submitted - stream_completed(stream)) / 2;
+}
+
 static bool drain_is_due(const struct kilni_stream *stream)
 {
 	uint64_t submitted = __atomic_load_n(&stream->submitted,
@@ -384,7 +396,7 @@ static bool drain_is_due(const struct kilni_stream *stream)
 
 	if (stream->tail == submitted)
 		return false;
-	if (stream->tail - submitted >= stream->sched->submitter.every)
+	if (is_enough(stream, stream->tail - submitted, submitted))
 		return true;
 	/* The tail is stored before this looks, as a waiter does the reverse. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

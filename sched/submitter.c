@@ -10,7 +10,9 @@
 
 /*
  * Who hands queued work to the driver: the callers, whenever a stream has so
- * many entries, or a thread of the device. To that thread a stream is shown by
+ * many entries (half as many as the device has still to do, within bounds: it
+ * is not kept waiting then, and handing over costs the less), or a thread of
+ * the device. To that thread a stream is shown by
  * putting it into a list, once until the thread has taken it from there; it is
  * taken before its tail is looked at, so that nothing is overlooked.
  */
@@ -121,11 +123,12 @@ static enum kiln_status read_policy(struct kilni_submitter *submitter,
 
 	*threaded = false;
 	submitter->every = DRAIN_DEFAULT;
+	submitter->most = DRAIN_MOST;
 	if (!text)
 		return KILN_OK;
 	*threaded = !strcmp(text, "thread");
 	if (*threaded) {
-		submitter->every = 1;
+		submitter->every = submitter->most = 1;
 		return KILN_OK;
 	}
 	number = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
@@ -135,7 +138,7 @@ static enum kiln_status read_policy(struct kilni_submitter *submitter,
 				  "from 1 to %d",
 				  kilni_options[KILNI_OPT_DRAIN].name, text,
 				  DRAIN_MOST);
-	submitter->every = (unsigned)number;
+	submitter->every = submitter->most = (unsigned)number;
 	return KILN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/vulkan/record.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include <kiln/dtype.h>
@@ -341,7 +342,11 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 	unsigned dtype = kilni_vk_stored(p->dtype[is_source(p->op) ? 0 : 1]);
 	unsigned form = ew_form(p), lanes = ew_lanes(dtype, form);
 	struct kilni_vk_dispatch dispatch = {
-		.params = p, .params_bytes = sizeof(*p)
+		.params = p,
+		/* A dense one reads no shape. */
+		.params_bytes = p->contiguous
+					? offsetof(struct kilni_ew_params, shape)
+					: sizeof(*p),
 	};
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
