@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +33,8 @@ static struct {
 	bool told;                 /* that there can be no segment */
 	int named;                 /* atomic: path is this process's own */
 	char path[KILNI_SEGMENT_PATH];
+	/* A snapshot before it is written; what is not used has no memory. */
+	struct kilni_segment_snapshot draft;
 } self = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- fork and exit ---- */
@@ -187,19 +190,43 @@ static struct kilni_segment *map_file(int fd)
 	return NULL;
 }
 
-static void write_head(struct kilni_segment *map)
+/*
+ * Copies into the mapping by way of the system. Where somebody has cut the file
+ * short a store would cost the process SIGBUS; this fails. Whoever forbids the
+ * call gets stores. Calls come in order to whoever reads the file.
+ */
+static bool put(void *to, const void *from, size_t bytes)
 {
-	struct kilni_segment_head *head = &map->head;
+	struct iovec source = { (void *)(uintptr_t)from, bytes };
+	struct iovec target = { to, bytes };
+	ssize_t done = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
 
-	head->version = KILNI_SEGMENT_VERSION;
-	head->cells = KILNI_SEGMENT_CELLS;
-	head->bytes = sizeof(*map);
-	head->snapshot_bytes = sizeof(map->snapshot[0]);
-	head->pid = (uint64_t)getpid();
-	head->started_ns = wall_ns();
-	snprintf(head->program, sizeof(head->program), "%s",
+	if (done < 0 && (errno == ENOSYS || errno == EPERM)) {
+		memcpy(to, from, bytes);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return true;
+	}
+	if (done >= 0 && (size_t)done < bytes)
+		errno = EFAULT;
+	return done >= 0 && (size_t)done == bytes;
+}
+
+static bool write_head(struct kilni_segment *map)
+{
+	struct kilni_segment_head head = {
+		.version = KILNI_SEGMENT_VERSION,
+		.cells = KILNI_SEGMENT_CELLS,
+		.bytes = sizeof(*map),
+		.snapshot_bytes = sizeof(map->snapshot[0]),
+		.pid = (uint64_t)getpid(),
+		.started_ns = wall_ns(),
+	};
+	const uint64_t magic = KILNI_SEGMENT_MAGIC;
+
+	snprintf(head.program, sizeof(head.program), "%s",
 		 program_invocation_short_name);
-	__atomic_store_n(&head->magic, KILNI_SEGMENT_MAGIC, __ATOMIC_RELEASE);
+	return put(&map->head, &head, sizeof(head)) &&
+	       put(&map->head.magic, &magic, sizeof(magic));
 }
 
 /* A sweep may have found the file between its making and its lock. */
@@ -268,6 +295,22 @@ static bool make_segment(bool *again)
 	return self.map;
 }
 
+static void drop_segment(void)
+{
+	if (__atomic_exchange_n(&self.named, 0, __ATOMIC_ACQUIRE))
+		unlink(self.path);
+	if (self.map)
+		munmap(self.map, sizeof(*self.map));
+	self.map = NULL;
+}
+
+/* It was cut short, or its space is gone; this process goes on without. */
+static void lose_segment(void)
+{
+	tell("write, was it cut short?");
+	drop_segment();
+}
+
 static bool make(void)
 {
 	bool again = true;
@@ -278,11 +321,12 @@ static bool make(void)
 			return false;
 		if (!make_segment(&again))
 			continue;
-		write_head(self.map);
 		self.maker = getpid();
 		self.seq = 0;
 		__atomic_store_n(&self.named, 1, __ATOMIC_RELEASE);
-		return true;
+		if (!write_head(self.map))
+			lose_segment();
+		return self.map;
 	}
 	if (again) {
 		errno = EEXIST;
@@ -307,14 +351,6 @@ bool kilni_segment_join(struct kilni_publication *part)
 	}
 	pthread_mutex_unlock(&self.lock);
 	return joined;
-}
-
-static void drop_segment(void)
-{
-	if (__atomic_exchange_n(&self.named, 0, __ATOMIC_ACQUIRE))
-		unlink(self.path);
-	munmap(self.map, sizeof(*self.map));
-	self.map = NULL;
 }
 
 /* Copies a part behind the ones before it, as far as there is room. */
@@ -364,17 +400,22 @@ static void gather(struct kilni_segment_snapshot *to)
 		    to->pages * sizeof(to->page[0]);
 }
 
+/* The segment may be gone afterwards. */
 static void write_snapshot(void)
 {
+	struct kilni_segment_snapshot *draft = &self.draft, *to;
 	uint64_t seq = self.seq + 1;
-	struct kilni_segment_snapshot *to = &self.map->snapshot[seq & 1];
 
-	__atomic_store_n(&to->seq, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	gather(to);
-	to->checksum = kilni_segment_sum(to);
-	__atomic_store_n(&to->seq, seq, __ATOMIC_RELEASE);
-	self.seq = seq;
+	to = &self.map->snapshot[seq & 1];
+	draft->seq = 0;
+	gather(draft);
+	draft->checksum = kilni_segment_sum(draft);
+	if (put(&to->seq, &draft->seq, sizeof(draft->seq)) &&
+	    put(to, draft, draft->bytes) &&
+	    put(&to->seq, &seq, sizeof(seq)))
+		self.seq = seq;
+	else
+		lose_segment();
 }
 
 void kilni_segment_leave(struct kilni_publication *part)
@@ -389,7 +430,7 @@ void kilni_segment_leave(struct kilni_publication *part)
 		*link = part->next;
 		if (!self.parts)
 			drop_segment();
-		else
+		else if (self.map)
 			write_snapshot();
 	}
 	pthread_mutex_unlock(&self.lock);

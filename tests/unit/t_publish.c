@@ -631,6 +631,36 @@ START_TEST(a_new_page_is_seen_at_once)
 }
 END_TEST
 
+/* Somebody cuts the file short: that costs the segment, not the process. */
+START_TEST(cut_short)
+{
+	struct fake_hw hw = fake_hw(GiB), other = fake_hw(GiB);
+	struct kilni_pools *pools = published_pools(&hw), *more;
+	struct kilni_slice slice = take(pools, 0, 1000);
+	char name[KILNI_SEGMENT_NAME];
+
+	more = _i & 1 ? published_pools(&other) : NULL;
+	ck_assert_uint_eq(shm_names(name), 1);
+	ck_assert(!truncate(shm_path(name), _i & 2 ? 4096 : 0));
+	/* The next one to write is a snapshot, or who leaves. */
+	if (more)
+		pools_done(&other, more);
+	else
+		publish(pools);
+	ck_assert_uint_eq(shm_names(NULL), 0);
+	publish(pools);
+	give_done(pools, &slice);
+	ck_assert_int_eq(kiln_error_status(), KILN_OK);
+	/* The next device publishes both anew. */
+	more = published_pools(&other);
+	publish(more);
+	ck_assert_uint_eq(shm_names(NULL), 1);
+	pools_done(&other, more);
+	pools_done(&hw, pools);
+	ck_assert_uint_eq(shm_names(NULL), 0);
+}
+END_TEST
+
 START_TEST(switched_off)
 {
 	struct fake_hw hw = fake_hw(GiB);
@@ -716,6 +746,7 @@ int main(void)
 	tcase_add_test(tests, no_more_often_than_allowed);
 	tcase_add_test(tests, a_new_page_is_seen_at_once);
 	tcase_add_test(tests, switched_off);
+	tcase_add_loop_test(tests, cut_short, 0, 4);
 	tcase_add_test(tests, bad_arguments);
 	suite_add_tcase(suite, tests);
 	srunner_run_all(runner, CK_ENV);
