@@ -42,7 +42,8 @@ AS_IF([test "$enable_cuda" != no], [
 ])
 # Those of the capabilities that this ptxas knows.
 CUBINS=
-AS_IF([test "$enable_cuda" = yes && test "$with_cubins" != no], [
+AS_IF([test "$enable_cuda" = yes && test "$with_cubins" != no &&
+	test ! -f "$srcdir/kernels/cuda/texts.bin"], [
 	AC_PATH_PROG([PTXAS], [ptxas], [none], [$PATH:/usr/local/cuda/bin])
 	AS_CASE([$with_cubins], [maybe|yes], [with_cubins="80 89 90"])
 	AS_IF([test "$PTXAS" != none], [

@@ -54,7 +54,8 @@ images()
 # Machine code of the same major number and no later minor one; else PTX.
 taken=$(mktemp)
 trap 'rm -f "$taken" "$taken.said"' EXIT
-made="$(sed -n 's/^CUBINS = *//p' "$builddir/Makefile") "
+made=$(LC_ALL=C sed -n '/^$/q; s/^ew1_0[.]\([0-9]*\) .*/\1/p' \
+	"$builddir/cuda-ptx/texts.bin" | tr '\n' ' ')
 for row in 75: 80:80 86:80 89:89,80 90:90 100: 120:; do
 	wanted=ptx
 	for c in $(echo "${row#*:}" | tr , ' '); do
@@ -67,7 +68,7 @@ echo "images: as the devices need them (cubins: ${made:-none})"
 
 # A cubin that is refused is told once; PTX does the work.
 for result in 200 209 300; do
-	[ "$made" != " " ] || break
+	[ -n "$made" ] || break
 	got=$(images "${made%% *}" "fail=cuModuleLoadData:1:$result")
 	[ "$got $(grep -c "refuses the cubin" "$taken.said")" = "ptx  1" ] ||
 		fail "a cubin refused with $result: $got $(cat "$taken.said")"
