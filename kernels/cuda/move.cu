@@ -114,22 +114,28 @@ DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
 DEVICE void move_piece(const struct kilni_cuda_rows &p)
 {
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
-	u64 row = group() / p.pieces;
-	u64 first = group() % p.pieces * KILNI_CUDA_PIECE + t;
+	/* The plan has no more blocks than 32 bits hold. */
+	u32 at = (u32)group(), pieces = (u32)p.pieces;
+	u64 row = at / pieces;
+	u64 first = (u64)(at % pieces) * KILNI_CUDA_PIECE + t;
 	kl_vec v[EACH] = {};
 	i64 from;
 	bool good = find_row(p, row, first == 0, &from);
 
 	KL_UNROLL
-	for (u32 j = 0; j < EACH; j++)
-		if (good && first + j * ROWS_BLOCK < p.units)
-			v[j] = KL_LOAD_vec(p.source,
-					   from + (i64)(first + j * ROWS_BLOCK));
+	for (u32 j = 0; j < EACH; j++) {
+		u64 unit = first + j * ROWS_BLOCK;
+
+		if (good && unit < p.units)
+			v[j] = KL_LOAD_vec(p.source, from + (i64)unit);
+	}
 	KL_UNROLL
-	for (u32 j = 0; j < EACH; j++)
-		if (first + j * ROWS_BLOCK < p.units)
-			KL_STORE_vec(p.out, row * p.units + first + j * ROWS_BLOCK,
-				     v[j]);
+	for (u32 j = 0; j < EACH; j++) {
+		u64 unit = first + j * ROWS_BLOCK;
+
+		if (unit < p.units)
+			KL_STORE_vec(p.out, row * p.units + unit, v[j]);
+	}
 }
 
 KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
