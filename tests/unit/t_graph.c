@@ -1070,6 +1070,39 @@ START_TEST(a_graph_may_be_long)
 }
 END_TEST
 
+/* The stamps stand around the replays, with other work on both sides. */
+START_TEST(a_profile_window_holds_replays)
+{
+	struct kiln_duration *duration = NULL;
+	struct kiln_profile *window = NULL;
+	struct kiln_graph *graph;
+	uint64_t ns = 0, start;
+	struct step step;
+
+	ON(_i);
+	begin(&step);
+	graph = capture_step(&step);
+	start = kilni_now_ns();
+	set(step.x, 2, 3, 4);
+	OK(kiln_profile_start(&window, dev));
+	OK(kiln_graph_replay(graph));
+	set(step.x, 1, 2, 3);
+	OK(kiln_graph_replay(graph));
+	OK(kiln_profile_end(&duration, window, NULL));
+	/* The warm-up's 3, 5, 7 too. */
+	WANT(step.state, 3 + 5 + 3, 5 + 7 + 5, 7 + 9 + 7);
+	OK(kiln_duration_wait(duration, 60000000000));
+	ck_assert_int_eq(kiln_duration_query(duration, &ns),
+			 KILN_DURATION_MEASURED);
+	ck_assert_uint_gt(ns, 0);
+	ck_assert_uint_le(ns, kilni_now_ns() - start + 1000000);
+	kiln_duration_release(duration);
+	kiln_graph_release(graph);
+	end(&step);
+	done();
+}
+END_TEST
+
 /* ---- random numbers ---- */
 
 /* Captures a draw; what it gives after the seed is the same each time. */
@@ -1708,6 +1741,7 @@ int main(void)
 	EVERYWHERE(a_failed_input_fails_the_replay);
 	EVERYWHERE(many_replays_are_in_flight);
 	EVERYWHERE(a_graph_may_be_long);
+	EVERYWHERE(a_profile_window_holds_replays);
 	EVERYWHERE(a_replay_draws_what_an_eager_run_would);
 	TEST(the_helper_captures);
 	TEST(a_refused_replay_draws_nothing);
