@@ -66,6 +66,7 @@ struct kilni_stream {
 	unsigned chunks;
 	uint64_t tail;               /* atomic: last appended */
 	uint64_t work;               /* kernels, queued or not, and what waits */
+	uint64_t gathered;           /* work items since it was last due */
 	uint64_t wanted;             /* atomic: somebody waits for it */
 	struct kilni_recorder *recorder; /* of a graph, or NULL */
 

@@ -369,6 +369,7 @@ static enum kiln_status append(struct kilni_stream *stream,
 					    job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
+	stream->gathered += kilni_entry_items(&job->entry);
 	status = note_uses(stream, job, entry->seq);
 	if (status == KILN_OK)
 		kilni_ring_commit(stream);
@@ -377,7 +378,13 @@ static enum kiln_status append(struct kilni_stream *stream,
 	return status;
 }
 
-/* Whether that is enough for the device, which has the others to do. */
+/* Work items that may wait for more: some ten microseconds of a GPU. */
+#define GATHERED_MOST (1u << 20)
+
+/*
+ * Whether that is enough for the device, which has the others to do. What may
+ * take it long is not held back: nobody may come with more.
+ */
 static bool is_enough(const struct kilni_stream *stream, uint64_t entries,
 		      uint64_t submitted)
 {
@@ -385,19 +392,21 @@ static bool is_enough(const struct kilni_stream *stream, uint64_t entries,
 
 	if (entries < submitter->every)
 		return false;
-	return entries >= submitter->most ||
+	return entries >= submitter->most || stream->gathered > GATHERED_MOST ||
 	       entries >= (submitted - stream_completed(stream)) / 2;
 }
 
-static bool drain_is_due(const struct kilni_stream *stream)
+static bool drain_is_due(struct kilni_stream *stream)
 {
 	uint64_t submitted = __atomic_load_n(&stream->submitted,
 					     __ATOMIC_RELAXED);
 
 	if (stream->tail == submitted)
 		return false;
-	if (is_enough(stream, stream->tail - submitted, submitted))
+	if (is_enough(stream, stream->tail - submitted, submitted)) {
+		stream->gathered = 0;
 		return true;
+	}
 	/* The tail is stored before this looks, as a waiter does the reverse. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED) > submitted;
