@@ -134,14 +134,22 @@ void kilni_bin_put(struct kilni_pools *pools, struct kilni_cache *cache,
 	is_used(pools, bin);
 }
 
-static struct kilni_magazine *take(struct kilni_pools *pools,
-				   struct kilni_bin *bin)
+static struct kilni_magazine *pop(struct kilni_bin *bin)
 {
 	struct kilni_magazine *magazine = bin->first;
 
 	bin->first = magazine->next;
 	bin->count--;
 	bin->low = kilni_min_u64(bin->low, bin->count);
+	bin->surplus = kilni_min_u64(bin->surplus, bin->count);
+	return magazine;
+}
+
+static struct kilni_magazine *take(struct kilni_pools *pools,
+				   struct kilni_bin *bin)
+{
+	struct kilni_magazine *magazine = pop(bin);
+
 	is_used(pools, bin);
 	kilni_magazine_fetch(magazine, true);
 	return magazine;
@@ -190,24 +198,20 @@ struct kilni_magazine *kilni_bin_take(struct kilni_pools *pools, void *stream,
 	return NULL;
 }
 
-/* Cuts a bin down to its latest count magazines. */
-static void shorten(struct kilni_pools *pools, struct kilni_bin *bin,
-		    uint64_t count)
+/*
+ * Takes so many magazines out of a bin while most blocks are not reached; what
+ * is left of most.
+ */
+static uint64_t shorten(struct kilni_pools *pools, struct kilni_bin *bin,
+			uint64_t count, uint64_t most)
 {
-	struct kilni_magazine **link = &bin->first, *magazine;
-	uint64_t i;
+	while (count-- && most) {
+		struct kilni_magazine *magazine = pop(bin);
 
-	for (i = 0; i < count; i++)
-		link = &(*link)->next;
-	magazine = *link;
-	*link = NULL;
-	while (magazine) {
-		struct kilni_magazine *next = magazine->next;
-
+		most -= kilni_min_u64(magazine->count, most);
 		give_up(pools, magazine);
-		magazine = next;
 	}
-	bin->count = count;
+	return most;
 }
 
 static void remove_empty(struct kilni_bin **link)
@@ -232,35 +236,53 @@ bool kilni_bins_flush(struct kilni_pools *pools, const struct kilni_pool *pool)
 				continue;
 			}
 			some |= (*link)->count > 0;
-			shorten(pools, *link, 0);
+			shorten(pools, *link, (*link)->count, UINT64_MAX);
 			remove_empty(link);
 		}
 	}
 	return some;
 }
 
-static void age(struct kilni_pools *pools, struct kilni_bin *bin)
+uint64_t kilni_bins_flush_some(struct kilni_pools *pools,
+			       const struct kilni_pool *pool, uint64_t most)
+{
+	struct kilni_bin *bin;
+	unsigned i;
+
+	for (i = 0; i < KILNI_BINS; i++)
+		for (bin = pools->bin[i]; bin; bin = bin->next)
+			if (pool == &pools->pool[bin->pool])
+				most = shorten(pools, bin, bin->count, most);
+	return most;
+}
+
+static uint64_t age(struct kilni_pools *pools, struct kilni_bin *bin,
+		    uint64_t most)
 {
 	if (pools->clock >= bin->deadline) {
-		shorten(pools, bin, 0);
+		bin->surplus = bin->count;
 	} else if (bin->cache->clock >= bin->until) {
-		/* The way there is long. */
-		if (bin->low)
-			shorten(pools, bin, bin->count - bin->low);
+		bin->surplus = bin->low;
 		bin->low = bin->count;
 		bin->until = bin->cache->clock + age_of(bin);
 	}
+	while (bin->surplus && most) {
+		bin->surplus--;
+		most = shorten(pools, bin, 1, most);
+	}
+	return most;
 }
 
 void kilni_bins_age(struct kilni_pools *pools)
 {
+	uint64_t most = KILNI_MERGED_MOST;
 	unsigned i;
 
 	for (i = 0; i < KILNI_BINS; i++) {
 		struct kilni_bin **link = &pools->bin[i];
 
 		while (*link) {
-			age(pools, *link);
+			most = age(pools, *link, most);
 			if ((*link)->count)
 				link = &(*link)->next;
 			else

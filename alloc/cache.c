@@ -395,6 +395,42 @@ static bool flush(struct kilni_pools *pools, const struct kilni_pool *pool)
 	return some;
 }
 
+/* Classes that may still be closed. */
+struct rest {
+	const struct kilni_pool *pool;
+	uint64_t blocks;
+};
+
+static bool is_in_rest(struct kilni_pools *pools, struct kilni_class *class,
+		       const void *arg)
+{
+	struct rest *rest = (struct rest *)(uintptr_t)arg;
+	uint64_t blocks = class->loaded->count;
+
+	if (!rest->blocks || !is_routed_to(pools, class, rest->pool))
+		return false;
+	if (class->previous)
+		blocks += class->previous->count;
+	rest->blocks -= kilni_min_u64(rest->blocks, blocks);
+	return true;
+}
+
+bool kilni_pool_flush_some(struct kilni_pools *pools, struct kilni_pool *pool)
+{
+	struct rest rest = { .pool = pool };
+	unsigned i;
+
+	rest.blocks = kilni_bins_flush_some(pools, pool, KILNI_MERGED_MOST);
+	for (i = 0; i < pools->caches && rest.blocks; i++) {
+		struct kilni_cache *cache = pools->cache[i];
+
+		kilni_spin_lock(&cache->lock);
+		close_some(pools, cache, is_in_rest, &rest);
+		kilni_spin_unlock(&cache->lock);
+	}
+	return rest.blocks < KILNI_MERGED_MOST;
+}
+
 bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool)
 {
 	return flush(pools, pool);

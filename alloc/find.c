@@ -6,7 +6,8 @@
  *
  *  1. the best fit in its pool that needs no event: last used on the same
  *     stream, or by work that has completed; if there is none, again with what
- *     streams keep (for a large request, at once with that);
+ *     streams keep (for a large request, at once with that; for a small one,
+ *     with some of it);
  *  2. where the pool has at least two pages' worth cached, in the shared pool
  *     and the range WORTH_AN_EVENT and twice the request (an exclusive or
  *     persistent pool: always), the best fit behind an event;
@@ -197,6 +198,18 @@ static struct kilni_block *attempt_mapped(struct kilni_pools *pools,
 	return block;
 }
 
+/*
+ * Before a pool grows. A page of small slices costs less than to merge a
+ * million of them would: that goes on at the next growth.
+ */
+static bool flush(struct kilni_pools *pools,
+		  const struct kilni_request *request)
+{
+	if (request->size <= KILNI_SMALL_SLICE)
+		return kilni_pool_flush_some(pools, request->pool);
+	return kilni_pool_flush(pools, request->pool);
+}
+
 static struct kilni_block *attempt(struct kilni_pools *pools,
 				   struct kilni_request *request)
 {
@@ -210,7 +223,7 @@ static struct kilni_block *attempt(struct kilni_pools *pools,
 	if (request->size > KILNI_MERGED_FIRST)
 		kilni_pool_flush(pools, pool);
 	block = fit_pool(pools, request, pool, false);
-	if (!block && kilni_pool_flush(pools, pool))
+	if (!block && flush(pools, request))
 		block = fit_pool(pools, request, pool, false);
 	if (!block && pool->reserved_bytes - pool->used_bytes >=
 			      worth_an_event(pools, request))

@@ -40,6 +40,9 @@
  * better fit is worth more than speed. */
 #define KILNI_MERGED_FIRST (UINT64_C(256) << 10)
 
+/* Blocks that are merged at a time where memory is not short. */
+#define KILNI_MERGED_MOST 252
+
 /* Allocations between two rounds of housekeeping (kilni_pools_tick). */
 #define KILNI_TICK 128
 /* Allocations for which a page stays unused before it counts as idle. */
@@ -195,6 +198,7 @@ struct kilni_bin {
 	struct kilni_magazine *first;
 	uint64_t count;            /* magazines */
 	uint64_t low;              /* the least since the last ageing */
+	uint64_t surplus;          /* that it gives up, some at each tick */
 	uint64_t until;            /* the cache's clock at the next one */
 	uint64_t deadline;         /* the pools' clock; unless it is used */
 };
@@ -525,6 +529,8 @@ void kilni_caches_forget(struct kilni_pools *pools);
 /* Makes free what caches and bins keep for a pool, NULL: for all; true: there
  * was some. */
 bool kilni_pool_flush(struct kilni_pools *pools, struct kilni_pool *pool);
+/* The same for some of it: what the pool needs before it grows a little. */
+bool kilni_pool_flush_some(struct kilni_pools *pools, struct kilni_pool *pool);
 /* The same for all pools; the sums are up to date then. */
 void kilni_pools_flush(struct kilni_pools *pools);
 
@@ -549,7 +555,10 @@ struct kilni_magazine *kilni_bin_take(struct kilni_pools *pools, void *stream,
 				      uint64_t size);
 /* Makes free what the bins keep for a pool; NULL: for all. */
 bool kilni_bins_flush(struct kilni_pools *pools, const struct kilni_pool *pool);
-/* Makes free what the bins did not need for a while. */
+/* The same up to so many blocks; what is left of the number. */
+uint64_t kilni_bins_flush_some(struct kilni_pools *pools,
+			       const struct kilni_pool *pool, uint64_t most);
+/* Makes free some of what the bins did not need for a while. */
 void kilni_bins_age(struct kilni_pools *pools);
 
 /* What is behind size bytes of a block becomes rest, a new one with room for

@@ -181,7 +181,7 @@ static bool check_bin(const struct kilni_bin *bin, uint64_t *kept)
 		count++;
 	}
 	REQUIRE(count == bin->count);
-	REQUIRE(bin->low <= count);
+	REQUIRE(bin->low <= count && bin->surplus <= count);
 	return true;
 }
 

@@ -268,6 +268,80 @@ START_TEST(what_goes_round_stays_kept)
 }
 END_TEST
 
+static uint64_t binned(const struct kilni_pools *pools)
+{
+	const struct kilni_bin *bin;
+	uint64_t magazines = 0;
+	unsigned i;
+
+	for (i = 0; i < KILNI_BINS; i++)
+		for (bin = pools->bin[i]; bin; bin = bin->next)
+			magazines += bin->count;
+	return magazines * KILNI_MAGAZINE;
+}
+
+static void shuffle(struct kilni_slice *slices, unsigned count)
+{
+	unsigned i;
+
+	srandom(7);
+	while (count-- > 1) {
+		struct kilni_slice slice = slices[count];
+
+		i = (unsigned)random() % (count + 1);
+		slices[count] = slices[i];
+		slices[i] = slice;
+	}
+}
+
+/* take() and give() walk everything. */
+static void take_quickly(struct kilni_pools *pools, uint64_t bytes,
+			 struct kilni_slice *slice)
+{
+	ck_assert_int_eq(kilni_pools_alloc(pools, stream(0), bytes, false,
+					   slice), KILN_OK);
+}
+
+/* What many small slices left behind is merged a little at a time, be it that
+ * another size grows (_i 0) or that nobody needs them any more (_i 1). */
+START_TEST(merging_in_portions)
+{
+	enum { MANY = 100000 };
+	static struct kilni_slice slices[MANY];
+	struct fake_hw hw = fake_hw(64 * GiB);
+	struct kilni_pools *pools = pools_new(&hw, 0, 0);
+	const struct kilni_use use = fake_work(0);
+	uint64_t before, after;
+	unsigned i, live = _i ? 1 : MANY;
+
+	fake_complete(0);
+	for (i = 0; i < MANY; i++)
+		take_quickly(pools, 64, &slices[i]);
+	shuffle(slices, MANY);
+	for (i = 0; i < MANY; i++)
+		kilni_pools_free(pools, &slices[i], &use, 1);
+	memset(slices, 0, sizeof(slices));
+	before = binned(pools);
+	ck_assert_uint_gt(before, MANY / 10 * 9);
+	for (i = 0; before && i < 20 * MANY; i++, before = after) {
+		struct kilni_slice *slice = &slices[i % live];
+
+		if (slice->block)
+			kilni_pools_free(pools, slice, &use, 1);
+		take_quickly(pools, 20000, slice);
+		after = binned(pools);
+		ck_assert_uint_le(after, before);
+		ck_assert_uint_le(before - after,
+				  KILNI_MERGED_MOST + KILNI_MAGAZINE);
+	}
+	ck_assert_uint_eq(before, 0);
+	ck_assert(kilni_pools_verify(pools));
+	for (i = 0; i < live && slices[i].block; i++)
+		kilni_pools_free(pools, &slices[i], &use, 1);
+	pools_done(&hw, pools);
+}
+END_TEST
+
 START_TEST(small_pages_make_a_short_ladder)
 {
 	struct fake_hw hw = fake_hw(GiB);
@@ -1058,6 +1132,7 @@ int main(void)
 	tcase_add_test(ladder, smaller_pages_where_large_ones_fail);
 	tcase_add_test(ladder, report_in_routing_order);
 	tcase_add_test(ladder, padding_of_gibibytes);
+	tcase_add_loop_test(ladder, merging_in_portions, 0, 2);
 	tcase_add_loop_test(ladder, what_goes_round_stays_kept, 1,
 			    17);
 	tcase_add_test(ladder, small_pages_make_a_short_ladder);
