@@ -154,7 +154,9 @@ configure_in()
 	mkdir -p "$folder"
 	[ ! -e "$folder/Makefile" ] || return 0
 	say "configuring $folder $*"
-	(cd "$folder" && "$top/configure" -q "$@" >configure.out 2>&1) || {
+	# shellcheck disable=SC2086 # options, or none
+	(cd "$folder" && "$top/configure" -q ${configure_more-} "$@" \
+		>configure.out 2>&1) || {
 		tail -n 5 "$folder/configure.out" >&2
 		rm -f "$folder/Makefile"
 		die "configure failed; see $folder/configure.out"
