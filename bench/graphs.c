@@ -437,6 +437,66 @@ static void raw_graph_row(const char *kernel, void *function)
 	CU(cuGraphDestroy(graph));
 }
 
+#define BATCH 32
+#define BATCHES 4
+
+struct batch {
+	void *graph, *exec, *node[BATCH];
+};
+
+static void make_batch(struct batch *batch, const struct node_params *node)
+{
+	CU(cuGraphCreate(&batch->graph, 0));
+	for (int i = 0; i < BATCH; i++)
+		CU(cuGraphAddKernelNode(&batch->node[i], batch->graph,
+					i ? &batch->node[i - 1] : NULL, i != 0,
+					node));
+	CU(cuGraphInstantiate_v2(&batch->exec, batch->graph, NULL, NULL, 0));
+}
+
+static void drop_batch(struct batch *batch)
+{
+	CU(cuGraphExecDestroy(batch->exec));
+	CU(cuGraphDestroy(batch->graph));
+}
+
+/* New parameters for every node, then its launch, some graphs in turn. */
+static void raw_batch_row(void)
+{
+	void *arguments[1] = { &raw.params };
+	struct node_params node = { .function = raw.add,
+				    .grid = { raw_blocks(), 1, 1 },
+				    .block = { BLOCK, 1, 1 },
+				    .params = arguments };
+	int ops = OPS / BATCH * BATCH;
+	struct batch batch[BATCHES];
+	double caller[51], whole[51];
+
+	for (int i = 0; i < BATCHES; i++)
+		make_batch(&batch[i], &node);
+	for (int r = -1; r < 51; r++) {
+		double begin = now_us();
+		int k = r < 0 ? 0 : r;
+
+		for (int i = 0; i < ops; i++) {
+			struct batch *b = &batch[i / BATCH % BATCHES];
+
+			CU(cuGraphExecKernelNodeSetParams(
+				b->exec, b->node[i % BATCH], &node));
+			if (i % BATCH == BATCH - 1)
+				CU(cuGraphLaunch(b->exec, raw.stream));
+		}
+		caller[k] = (now_us() - begin) / ops;
+		CU(cuStreamSynchronize(raw.stream));
+		whole[k] = (now_us() - begin) / ops;
+	}
+	printf("| raw, add, graphs of %d with new parameters, %d in a row "
+	       "| %.3f, %.3f us |\n", BATCH, ops, median(caller, 51),
+	       median(whole, 51));
+	for (int i = 0; i < BATCHES; i++)
+		drop_batch(&batch[i]);
+}
+
 static void bench_raw(void)
 {
 	static const struct marks marks[] = {
@@ -459,6 +519,7 @@ static void bench_raw(void)
 		raw_graph_row(empty[i], empty_kernel(empty[i]));
 	}
 	raw_graph_row("add", raw.add);
+	raw_batch_row();
 	if (raw.add_short) {
 		raw_row("add, short block", raw.add_short, &marks[0], OPS, 51);
 		raw_graph_row("add, short block", raw.add_short);
