@@ -137,23 +137,35 @@ static enum kiln_status add_reset(const struct kilni_cuda_target *to)
 	return status;
 }
 
+/*
+ * An entry of a graph ends with what is set of its parameters; of a kernel's
+ * the library reads all.
+ */
+static void copy_whole(struct kilni_entry *to, const struct kilni_entry *from)
+{
+	memset(&to->params, 0, sizeof(to->params));
+	memcpy(to, from,
+	       offsetof(struct kilni_entry, params) + from->params_bytes);
+}
+
 static enum kiln_status add_entries(const struct kilni_cuda_target *to)
 {
 	struct kilni_cuda_graph *graph = to->graph;
 	cu_address report = graph->report;
+	struct kilni_entry entry;
 
 	graph->draws = 0;
 	for (unsigned i = 0; i < graph->entries; i++) {
-		struct kilni_entry *entry = graph->entry[i];
 		cu_graph_node before = graph->last;
 
-		entry->params.raw[0] = 0;
-		if (kilni_cuda_reports(entry)) {
-			entry->params.raw[0] = report;
+		copy_whole(&entry, graph->entry[i]);
+		entry.params.raw[0] = 0;
+		if (kilni_cuda_reports(&entry)) {
+			entry.params.raw[0] = report;
 			report += sizeof(struct kilni_cuda_report);
 		}
-		KILNI_TRY(kilni_cuda_launch(to, entry));
-		if (draws(entry) && graph->last != before)
+		KILNI_TRY(kilni_cuda_launch(to, &entry));
+		if (draws(&entry) && graph->last != before)
 			graph->draw[graph->draws++] =
 				(struct draw){ i, graph->last };
 	}
@@ -304,11 +316,9 @@ static enum kiln_status set_draw(struct kilni_cuda_graph *graph,
 				 const struct kilni_entry *run)
 {
 	struct kilni_cuda_target to = { .hw = graph->hw, .graph = graph };
-	const struct kilni_entry *entry = graph->entry[draw->entry];
 	struct kilni_entry copy;
 
-	memcpy(&copy, entry,
-	       offsetof(struct kilni_entry, params) + entry->params_bytes);
+	copy_whole(&copy, graph->entry[draw->entry]);
 	kilni_graph_patch(run, &copy);
 	graph->last = draw->node;
 	__atomic_store_n(&graph->bad, draw->entry, __ATOMIC_RELAXED);
