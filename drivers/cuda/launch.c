@@ -236,7 +236,10 @@ static enum kiln_status launch_gather(struct launch *l,
 				   : blocks_for(l->hw,
 						rows.rows * rows.units);
 		l->threads = KILNI_CUDA_ROWS_BLOCK;
-		return start_slot(l, 8, KILNI_CUDA_MOVE_ROWS, &rows);
+		return start_slot(l, 8,
+				  rows.pieces ? KILNI_CUDA_MOVE_PIECES
+					      : KILNI_CUDA_MOVE_ROWS,
+				  &rows);
 	}
 	row = (unsigned)__builtin_ctz(p->element_bytes);
 	slot = &l->hw->modules.gather[row][form];

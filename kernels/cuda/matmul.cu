@@ -158,32 +158,40 @@ template <int SIDE, int DEPTH> struct packed_side {
 		ALONG_K = DEPTH / PACK,
 		ALONG_ROWS = SIDE / PACK
 	};
+	static_assert(EACH <= 2, "one step leads to all packs");
 
 	u64 at;                /* address of this thread's next pack */
 	i64 step;              /* bytes to the one after it */
 	i64 along_k;           /* bytes to the next tile */
-	u64 rows;              /* from the tile's first row on */
 	u32 row, k;            /* where its first pack is in the tile */
+	u32 k_step;
 	bool by_k;
 	words next[EACH];
 
+	/*
+	 * Rows behind the last one are the last one once more: what becomes of
+	 * them is not stored, and reading needs no test.
+	 */
 	DEVICE void begin(packed_side &s, u64 address, i64 origin, u64 first,
 			  u64 rows, i64 row_stride, i64 k_stride, u64 k0)
 	{
 		const i64 bytes = sizeof(stored);
+		u64 last, r, r2;
 		u32 t = thread();
 
 		s.by_k = k_stride == 1;
-		s.rows = rows - first;
 		s.k = s.by_k ? t % ALONG_K * PACK : t / ALONG_ROWS;
 		s.row = s.by_k ? t / ALONG_K : t % ALONG_ROWS * PACK;
-		s.step = s.by_k ? BLOCK / ALONG_K * row_stride * bytes
-				: BLOCK / ALONG_ROWS * k_stride * bytes;
+		s.k_step = s.by_k ? 0 : BLOCK / ALONG_ROWS;
+		last = rows - (s.by_k ? 1 : PACK);
+		r = first + s.row < last ? first + s.row : last;
+		r2 = r + BLOCK / ALONG_K < last ? r + BLOCK / ALONG_K : last;
+		s.step = s.by_k ? (i64)(r2 - r) * row_stride * bytes
+				: (i64)s.k_step * k_stride * bytes;
 		s.along_k = DEPTH * k_stride * bytes;
-		s.at = address +
-		       (u64)((origin + (i64)(first + s.row) * row_stride +
-			      (i64)(k0 + s.k) * k_stride) *
-			     bytes);
+		s.at = address + (u64)((origin + (i64)r * row_stride +
+					(i64)(k0 + s.k) * k_stride) *
+				       bytes);
 	}
 
 	DEVICE words get(u64 address)
@@ -194,24 +202,11 @@ template <int SIDE, int DEPTH> struct packed_side {
 
 	DEVICE void fetch(packed_side &s, u64 depth)
 	{
-		if (depth >= DEPTH && s.rows >= SIDE) {
-			KL_UNROLL
-			for (int e = 0; e < EACH; e++)
+		KL_UNROLL
+		for (int e = 0; e < EACH; e++) {
+			s.next[e] = (words)(0u);
+			if (s.k + (u32)e * s.k_step < depth)
 				s.next[e] = get(s.at + (u64)(e * s.step));
-		} else {
-			KL_UNROLL
-			for (int e = 0; e < EACH; e++) {
-				u32 row = s.row, k = s.k;
-
-				if (s.by_k)
-					row += (u32)e * (BLOCK / ALONG_K);
-				else
-					k += (u32)e * (BLOCK / ALONG_ROWS);
-				s.next[e] = (words)(0u);
-				if (row < s.rows && k < depth)
-					s.next[e] =
-						get(s.at + (u64)(e * s.step));
-			}
 		}
 		s.at += (u64)s.along_k;
 	}

@@ -110,8 +110,19 @@ DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
 #define ROWS_BLOCK KILNI_CUDA_ROWS_BLOCK
 #define EACH (KILNI_CUDA_PIECE / ROWS_BLOCK)
 
+/* A store that leaves the cache to rows that may be chosen again. */
+DEVICE void put_once(u64 address, kl_vec v)
+{
+	__asm__ volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};"
+			 :
+			 : "l"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]),
+			   "r"(v[3])
+			 : "memory");
+}
+
 /* A block has a piece of a long row. */
-DEVICE void move_piece(const struct kilni_cuda_rows &p)
+KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
+kl_move_PIECES(const struct kilni_cuda_rows p)
 {
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
 	/* The plan has no more blocks than 32 bits hold. */
@@ -134,7 +145,7 @@ DEVICE void move_piece(const struct kilni_cuda_rows &p)
 		u64 unit = first + j * ROWS_BLOCK;
 
 		if (unit < p.units)
-			KL_STORE_vec(p.out, row * p.units + unit, v[j]);
+			put_once(p.out + (row * p.units + unit) * 16, v[j]);
 	}
 }
 
@@ -143,10 +154,6 @@ kl_move_ROWS(const struct kilni_cuda_rows p)
 {
 	u64 count = p.rows * p.units;
 
-	if (p.pieces != 0) {
-		move_piece(p);
-		return;
-	}
 	for (u64 i = KL_THREAD; i < count; i += KL_THREADS) {
 		u64 row = i / p.units, at = i - row * p.units;
 		kl_vec v = { 0, 0, 0, 0 };

@@ -178,7 +178,8 @@ struct kilni_cuda_rows {
 	X(SOFTMAX_BLOCK, "softmax", "kl_softmax_BLOCK")                        \
 	X(SOFTMAX_LONG, "softmax", "kl_softmax_LONG")                          \
 	X(MOVE_TURN, "move", "kl_move_TURN")                                   \
-	X(MOVE_ROWS, "move", "kl_move_ROWS")
+	X(MOVE_ROWS, "move", "kl_move_ROWS")                                   \
+	X(MOVE_PIECES, "move", "kl_move_PIECES")
 
 enum kilni_cuda_slot {
 #define KILNI_CUDA_SLOT_(ID, text, entry) KILNI_CUDA_##ID,

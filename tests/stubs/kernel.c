@@ -51,7 +51,7 @@ static size_t params_bytes(const char *name)
 		return sizeof(struct kilni_scatter_params);
 	if (begins(name, "kl_move_TURN"))
 		return sizeof(struct kilni_cuda_turn);
-	if (begins(name, "kl_move_ROWS"))
+	if (begins(name, "kl_move_ROWS") || begins(name, "kl_move_PIECES"))
 		return sizeof(struct kilni_cuda_rows);
 	if (begins(name, "kl_matmul_"))
 		return sizeof(struct kilni_cuda_matmul);
@@ -272,7 +272,7 @@ static void unlock_report(const char *name, const void *params)
 	const uint64_t *address = params;
 
 	if ((begins(name, "kl_gather") || begins(name, "kl_scatter_") ||
-	     begins(name, "kl_move_ROWS")) &&
+	     begins(name, "kl_move_ROWS") || begins(name, "kl_move_PIECES")) &&
 	    *address)
 		((struct kilni_report *)(uintptr_t)*address)->lock = 0;
 }
@@ -293,7 +293,7 @@ void stub_run_kernel(const char *name, void *params)
 		run_scatter(name + strlen("kl_scatter_"), params);
 	else if (begins(name, "kl_move_TURN"))
 		run_turn(params);
-	else if (begins(name, "kl_move_ROWS"))
+	else if (begins(name, "kl_move_ROWS") || begins(name, "kl_move_PIECES"))
 		run_rows(params);
 	else if (begins(name, "kl_reduce_"))
 		run_reduce(name + strlen("kl_reduce_"), params);
