@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/spawn.h"
 #include "base/trace.h"
@@ -11,6 +12,8 @@
 #define SLAB_BATCHES 16
 #define SLABS_MOST 16
 #define SLICE_NS 50000000u
+/* How long an exit waits for the device's thread. */
+#define PARK_S 2
 
 /* ---- slabs ---- */
 
@@ -555,6 +558,8 @@ void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
 		return;
 	}
 	hw->retiring = true;
+	/* Where the thread rests somebody else has to make the calls. */
+	calls |= hw->parked;
 	while ((batch = take_done(hw, value, calls))) {
 		pthread_mutex_unlock(&hw->lock);
 		finish_batch(batch);
@@ -573,6 +578,36 @@ void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
 
 /* ---- the device's thread ---- */
 
+/* While there is nothing to do, and once the process exits. */
+static void rest(struct kilni_vk_hw *hw)
+{
+	hw->asleep = true;
+	while ((!hw->oldest || hw->leaving) && !hw->stop) {
+		hw->parked = hw->leaving;
+		pthread_cond_broadcast(&hw->moved);
+		pthread_cond_wait(&hw->wake, &hw->lock);
+	}
+	hw->asleep = hw->parked = false;
+}
+
+void kilni_vk_park(struct kilni_vk_hw *hw)
+{
+	struct timespec until;
+	int late = 0;
+
+	/* It may be the thread itself, in a call, that ends the process. */
+	if (!hw->has_thread || pthread_equal(pthread_self(), hw->thread))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += PARK_S;
+	pthread_mutex_lock(&hw->lock);
+	hw->leaving = true;
+	pthread_cond_broadcast(&hw->wake);
+	while (!hw->parked && !hw->stop && !late)
+		late = pthread_cond_timedwait(&hw->moved, &hw->lock, &until);
+	pthread_mutex_unlock(&hw->lock);
+}
+
 /*
  * Completes what nobody waits for: memory goes back, calls are made, queues
  * that were held go on. It sleeps while nothing is in flight.
@@ -584,10 +619,7 @@ static void *run_thread(void *arg)
 
 	for (;;) {
 		pthread_mutex_lock(&hw->lock);
-		hw->asleep = true;
-		while (!hw->oldest && !hw->stop)
-			pthread_cond_wait(&hw->wake, &hw->lock);
-		hw->asleep = false;
+		rest(hw);
 		if (!hw->oldest) {
 			pthread_mutex_unlock(&hw->lock);
 			return NULL;

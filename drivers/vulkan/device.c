@@ -146,6 +146,52 @@ static void close_device(struct kilni_vk_hw *hw)
 	free(hw);
 }
 
+/* ---- exit ---- */
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kilni_vk_hw *open_devices;
+
+/*
+ * The vendor's library is taken down when the process exits, whatever is in
+ * flight: no thread of ours may be in it then.
+ */
+static void park_all(void)
+{
+	if (pthread_mutex_trylock(&open_lock))
+		return;
+	for (struct kilni_vk_hw *hw = open_devices; hw; hw = hw->next_open)
+		if (hw->epoch == kilni_fork_epoch)
+			kilni_vk_park(hw);
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* The library is loaded by now, so that its handlers run after this one. */
+static void note_open(struct kilni_vk_hw *hw)
+{
+	static bool noted;
+
+	pthread_mutex_lock(&open_lock);
+	if (!noted)
+		noted = !atexit(park_all);
+	hw->next_open = open_devices;
+	open_devices = hw;
+	pthread_mutex_unlock(&open_lock);
+}
+
+static void note_closed(const struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_hw **at = &open_devices;
+
+	pthread_mutex_lock(&open_lock);
+	while (*at && *at != hw)
+		at = &(*at)->next_open;
+	if (*at)
+		*at = hw->next_open;
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* ---- opening and closing ---- */
+
 enum kiln_status kilni_vk_open(unsigned index, struct kilni_hw **out)
 {
 	struct kilni_error_record why;
@@ -169,6 +215,7 @@ enum kiln_status kilni_vk_open(unsigned index, struct kilni_hw **out)
 		kilni_error_restore(&why);
 		return status;
 	}
+	note_open(hw);
 	*out = &hw->base;
 	return KILN_OK;
 }
@@ -178,6 +225,8 @@ void kilni_vk_close(struct kilni_hw *base)
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
 
-	if (hw->epoch == kilni_fork_epoch)
-		close_device(hw);
+	if (hw->epoch != kilni_fork_epoch)
+		return;
+	note_closed(hw);
+	close_device(hw);
 }

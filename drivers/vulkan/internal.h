@@ -215,6 +215,8 @@ struct kilni_vk_slab {
 };
 
 enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw);
+/* Returns when the device's thread rests: it makes no calls any more. */
+void kilni_vk_park(struct kilni_vk_hw *hw);
 void kilni_vk_batches_close(struct kilni_vk_hw *hw);
 
 /* A free batch, or NULL: the queue is held until there is one. */
@@ -430,6 +432,8 @@ struct kilni_vk_hw {
 	void *left_graphs;         /* released when it was lost */
 	struct kilni_vk_queue *finishing; /* its batch is being completed */
 	bool retiring, asleep, stop, has_thread;
+	bool leaving, parked;      /* the process exits; the thread rests */
+	struct kilni_vk_hw *next_open;
 	uint64_t reached;          /* the semaphore's last value seen ... */
 	uint64_t reached_ns;       /* ... and when it was new */
 	pthread_t thread;

@@ -376,42 +376,33 @@ static enum kiln_status queue_submit(struct kilni_queue *base, uint64_t upto)
 	return KILN_OK;
 }
 
-/* The value that completes seq; 0: it is not with the device. */
-static uint64_t value_of(struct kilni_vk_queue *queue, uint64_t seq)
-{
-	struct kilni_vk_hw *hw = hw_of(queue);
-	uint64_t value = 0;
-
-	for (struct kilni_vk_batch *b = hw->oldest; b && !value; b = b->next)
-		if (b->queue == queue && b->last_seq >= seq)
-			value = b->value;
-	return value;
-}
-
-/* Sleeps until something has moved that may complete seq. */
+/*
+ * Sleeps until something has moved that may complete seq. It is the device's
+ * thread that waits in the driver: of several threads that wait there for one
+ * semaphore, some drivers tell the second only ten milliseconds later.
+ */
 static void sleep_for(struct kilni_vk_queue *queue, uint64_t seq)
 {
 	struct kilni_vk_hw *hw = hw_of(queue);
 	struct timespec until;
-	uint64_t value;
+	uint64_t parked = 0;
 
 	pthread_mutex_lock(&hw->lock);
-	value = value_of(queue, seq);
-	/* Done, but somebody else completes it; or held by the host. */
-	if ((!value || value <= hw->reached) &&
-	    queue_completed(&queue->base) < seq && !kilni_vk_is_lost(hw)) {
+	if (queue_completed(&queue->base) < seq && !kilni_vk_is_lost(hw)) {
+		if (hw->parked && hw->oldest)
+			parked = hw->oldest->value;
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += 10000000;
 		if (until.tv_nsec >= 1000000000) {
 			until.tv_sec++;
 			until.tv_nsec -= 1000000000;
 		}
-		pthread_cond_timedwait(&hw->moved, &hw->lock, &until);
-		value = 0;
+		if (!parked)
+			pthread_cond_timedwait(&hw->moved, &hw->lock, &until);
 	}
 	pthread_mutex_unlock(&hw->lock);
-	if (value)
-		kilni_vk_sleep(hw, value);
+	if (parked)
+		kilni_vk_sleep(hw, parked);
 }
 
 static bool is_done(struct kilni_vk_queue *queue, uint64_t seq)

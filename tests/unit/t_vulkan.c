@@ -269,6 +269,53 @@ START_TEST(device_that_never_answers)
 }
 END_TEST
 
+/* ---- exit ---- */
+
+static struct kiln_tensor *kept;
+
+/* Runs ahead of the driver's own handler, which was there before. */
+static void use_at_exit(void)
+{
+	struct kiln_tensor *one = FLOATS(dev, 1);
+
+	OK(kiln_add(&kept, kept, one));
+	EXPECT_FLOATS(kept, 2001);
+	kiln_tensor_release(one);
+	kiln_tensor_release(kept);
+	teardown();
+	_exit(6);
+}
+
+/* Leaves with thousands of entries in flight, more than there are batches. */
+static void leave(bool uses)
+{
+	struct kiln_tensor *one;
+
+	setup();
+	if (uses)
+		atexit(use_at_exit);
+	kept = FLOATS(dev, 1);
+	one = FLOATS(dev, 1);
+	for (int i = 0; i < (uses ? 1999 : 10000); i++)
+		OK(kiln_add(&kept, kept, one));
+	kiln_tensor_release(one);
+	exit(5);
+}
+
+START_TEST(exit_with_work_in_flight)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (!child)
+		leave(_i);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 5 + _i,
+		      "the child ended with status 0x%x", (unsigned)status);
+}
+END_TEST
+
 /* ---- graphs ---- */
 
 /* z = x[3, 0] + 0 times a random number: it reports, and it draws. */
@@ -674,6 +721,7 @@ static void add_cases(Suite *suite)
 	TCase *device = tcase_create("device"), *limits = tcase_create("limits");
 	TCase *hung = tcase_create("hung"), *sweep = tcase_create("sweep");
 	TCase *cache = tcase_create("cache"), *graphs = tcase_create("graphs");
+	TCase *leaving = tcase_create("leaving");
 
 	tcase_add_checked_fixture(device, setup, teardown);
 	tcase_set_timeout(device, 240);
@@ -697,6 +745,9 @@ static void add_cases(Suite *suite)
 	tcase_add_loop_test(sweep, every_call_fails_in_turn, 0,
 			    COUNT(injected));
 	suite_add_tcase(suite, sweep);
+	tcase_set_timeout(leaving, 60);
+	tcase_add_loop_test(leaving, exit_with_work_in_flight, 0, 2);
+	suite_add_tcase(suite, leaving);
 	tcase_set_timeout(graphs, 300);
 	tcase_add_loop_test(graphs, every_call_of_a_graph_fails_in_turn, 0, 2);
 	suite_add_tcase(suite, graphs);
