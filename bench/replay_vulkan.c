@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 	printf("%s; %d rounds\n", raw_device(), rounds);
 	compare("scale_add", capture(scale_add));
 	compare("kiln_add (raw: scale_add)", capture(add));
-	for (int count = 100; count <= (software ? 1000 : 100000); count *= 10)
+	for (int count = 100; count <= (software ? 1000 : 10000); count *= 10)
 		eager("kiln_add", add, count);
 	return 0;
 }
