@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/svg.h"
 
@@ -43,6 +44,11 @@ static void calm(hwloc_topology_t topology)
 		(void)hwloc_topology_set_components(
 			topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
 			names[i]);
+	/* Which complains where there is no /sys. */
+	if (access("/sys/devices/system/cpu/cpu0/topology", F_OK))
+		(void)hwloc_topology_set_components(
+			topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+			"linux");
 #else
 	(void)topology;
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -36,9 +37,17 @@ static void read_affinity(hwloc_bitmap_t mask)
 
 /* ---- hwloc ---- */
 
+/* Whether hwloc finds in /sys what it wants. */
+static bool has_sysfs(void)
+{
+	return !access("/sys/devices/system/cpu/cpu0/topology", F_OK) ||
+	       !access("/sys/bus/cpu/devices/cpu0/topology", F_OK);
+}
+
 /*
  * Components that would open vendor libraries, or move this thread from CPU to
- * CPU to ask each; one that is not installed cannot be told to stay away.
+ * CPU to ask each; one that is not installed cannot be told to stay away. The
+ * one that reads /sys prints an error where there is nothing to read.
  */
 static void calm_components(hwloc_topology_t topology)
 {
@@ -50,6 +59,8 @@ static void calm_components(hwloc_topology_t topology)
 
 	for (size_t i = 0; i < KILNI_COUNTOF(names); i++)
 		(void)hwloc_topology_set_components(topology, flag, names[i]);
+	if (!has_sysfs())
+		(void)hwloc_topology_set_components(topology, flag, "linux");
 #else
 	(void)topology;
 #endif

@@ -5,12 +5,14 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <hwloc.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -272,6 +274,40 @@ START_TEST(numa_nodes)
 }
 END_TEST
 
+/* An empty /sys for this process alone. */
+static bool hide_sysfs(void)
+{
+	if (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return false;
+	return !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("none", "/sys", "tmpfs", 0, NULL);
+}
+
+/* Every CPU counts as a core, and nothing is printed. */
+START_TEST(without_sysfs)
+{
+	struct kilni_topology t;
+	char path[96], text[64];
+	int before = dup(STDERR_FILENO), file;
+
+	if (!hide_sysfs()) {
+		fprintf(stderr, "no mount of its own: skipped\n");
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/stderr", root);
+	file = open(path, O_RDWR | O_CREAT, 0600);
+	ck_assert_int_ge(dup2(file, STDERR_FILENO), 0);
+	ck_assert_int_eq(kilni_topology_read(NULL, NULL, &t), KILN_OK);
+	dup2(before, STDERR_FILENO);
+	ck_assert_int_eq(pread(file, text, sizeof(text), 0), 0);
+	ck_assert_uint_ge(t.cores, 1);
+	ck_assert_uint_eq(t.cores, t.cpus);
+	kilni_topology_free(&t);
+	close(file);
+	close(before);
+}
+END_TEST
+
 START_TEST(bad_topology)
 {
 	struct kilni_topology t;
@@ -444,6 +480,7 @@ int main(void)
 	tcase_add_loop_test(t, siblings_are_no_cores, 0, 2);
 	tcase_add_loop_test(t, mask_narrows_cores, 0, 2);
 	tcase_add_test(t, numa_nodes);
+	tcase_add_test(t, without_sysfs);
 	tcase_add_test(t, bad_topology);
 	tcase_add_test(t, driver_takes_all_in);
 	tcase_add_test(t, pinned_inside_the_mask);
