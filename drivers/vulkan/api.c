@@ -215,5 +215,10 @@ enum kiln_status kilni_vk_load_calls(const struct kilni_vk_loader *loader,
 	PFN_vkVoidFunction found;
 
 	KILNI_VK_DEVICE(FIND_CALL)
+#define FIND_OPTIONAL(name)                                                    \
+	calls->name = (PFN_vk##name)loader->GetDeviceProcAddr(device,          \
+							      "vk" #name);
+	KILNI_VK_OPTIONAL(FIND_OPTIONAL)
+#undef FIND_OPTIONAL
 	return KILN_OK;
 }

@@ -73,6 +73,9 @@
 	X(CmdResetQueryPool)                                                   \
 	X(CmdWriteTimestamp)
 
+/* Of extensions: NULL where the device has not got it. */
+#define KILNI_VK_OPTIONAL(X) X(GetMemoryHostPointerPropertiesEXT)
+
 #define KILNI_VK_FIELD_(name) PFN_vk##name name;
 
 struct kilni_vk_loader {
@@ -86,6 +89,7 @@ struct kilni_vk_loader {
 
 struct kilni_vk_calls {
 	KILNI_VK_DEVICE(KILNI_VK_FIELD_)
+	KILNI_VK_OPTIONAL(KILNI_VK_FIELD_)
 };
 
 /*

@@ -39,6 +39,7 @@ struct kilni_vk_physical {
 	uint64_t max_allocation_bytes;
 	uint64_t max_buffer_bytes;
 	uint64_t heap_bytes;       /* of the largest device-local heap */
+	uint64_t import_alignment; /* of the host's memory; 0: not imported */
 	uint32_t family;           /* of the queue to compute on */
 	unsigned timestamp_bits;   /* of its clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
@@ -108,6 +109,17 @@ enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 				const struct kilni_vk_block *page,
 				uint64_t offset, void *host, uint64_t bytes,
 				bool up);
+
+bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
+			uint64_t bytes);
+
+/* Memory of the host's that the device uses in place (pin.c). */
+enum kiln_status kilni_vk_pin(struct kilni_hw *hw, void *memory,
+			      uint64_t bytes);
+void kilni_vk_unpin(struct kilni_hw *hw, void *memory, uint64_t bytes);
+/* The buffer in which a range is, staging_lock held; false: it is in none. */
+bool kilni_vk_find_pin(const struct kilni_vk_hw *hw, const char *memory,
+		       uint64_t bytes, VkBuffer *buffer, uint64_t *offset);
 
 /* ---- pipelines (pipeline.c, cache.c) ---- */
 
@@ -400,6 +412,7 @@ struct kilni_vk_hw {
 
 	/* Memory. */
 	struct kilni_memory_limits limits;
+	VkPhysicalDeviceMemoryProperties memory;
 	uint32_t type[KILNI_VK_USES];
 	bool mapped[KILNI_VK_USES];
 	bool reads_mapped;         /* the host may read pages in place */
@@ -411,6 +424,7 @@ struct kilni_vk_hw {
 	pthread_mutex_t staging_lock;
 	struct kilni_vk_lane lane[KILNI_VK_LANES];
 	unsigned lanes;
+	struct kilni_vk_pin *pins;
 
 	struct kilni_vk_pipelines pipelines;
 

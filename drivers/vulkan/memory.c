@@ -184,7 +184,7 @@ static enum kiln_status read_limits(struct kilni_vk_hw *hw, uint64_t heap)
 enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw)
 {
 	const struct kilni_vk_loader *vk;
-	VkPhysicalDeviceMemoryProperties m;
+	VkPhysicalDeviceMemoryProperties *m = &hw->memory;
 	VkMemoryRequirements needs;
 	uint64_t staging = 0;
 	const char *why;
@@ -192,19 +192,19 @@ enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw)
 	uint32_t type;
 
 	KILNI_TRY(kilni_vk_load(&vk, &why));
-	vk->GetPhysicalDeviceMemoryProperties(hw->physical->device, &m);
+	vk->GetPhysicalDeviceMemoryProperties(hw->physical->device, m);
 	KILNI_TRY(create_buffer(hw, PAGE_GRANULARITY, &probe));
 	hw->vk.GetBufferMemoryRequirements(hw->device, probe, &needs);
 	hw->vk.DestroyBuffer(hw->device, probe, NULL);
 	for (int use = 0; use < KILNI_VK_USES; use++)
-		KILNI_TRY(choose_type(hw, &m, needs.memoryTypeBits,
+		KILNI_TRY(choose_type(hw, m, needs.memoryTypeBits,
 				      (enum kilni_vk_use)use));
 	type = hw->type[KILNI_VK_PAGES];
-	hw->reads_mapped = m.memoryTypes[type].propertyFlags & CACHED;
+	hw->reads_mapped = m->memoryTypes[type].propertyFlags & CACHED;
 	KILNI_TRY(kilni_option_number(KILNI_OPT_VULKAN_STAGING, &staging));
 	if (staging)
 		hw->mapped[KILNI_VK_PAGES] = hw->reads_mapped = false;
-	KILNI_TRY(read_limits(hw, heap_of(&m, type)));
+	KILNI_TRY(read_limits(hw, heap_of(m, type)));
 	return kilni_vk_staging_open(hw);
 }
 
@@ -404,6 +404,18 @@ static enum kiln_status find_page(struct kilni_vk_hw *hw, uint64_t address,
  * one that writes into the device's.
  */
 #define DIRECT_MOST ((uint64_t)8 << 20)
+/* The same for memory of the host's that the device reads itself. */
+#define DIRECT_MOST_PINNED ((uint64_t)512 << 10)
+
+static bool writes_in_place(struct kilni_vk_hw *hw,
+			    const struct kilni_vk_block *page,
+			    const void *from, uint64_t bytes)
+{
+	if (!page->map)
+		return false;
+	return hw->reads_mapped || bytes < DIRECT_MOST_PINNED ||
+	       (bytes < DIRECT_MOST && !kilni_vk_is_pinned(hw, from, bytes));
+}
 
 static enum kiln_status check_alive(const struct kilni_vk_hw *hw)
 {
@@ -424,7 +436,7 @@ static enum kiln_status memory_write(struct kilni_hw *base, uint64_t to,
 		return KILN_OK;
 	KILNI_TRY(check_alive(hw));
 	KILNI_TRY(find_page(hw, to, bytes, &page));
-	if (page->map && (hw->reads_mapped || bytes < DIRECT_MOST)) {
+	if (writes_in_place(hw, page, from, bytes)) {
 		memcpy(page->map + (to - page->address), from, bytes);
 		return KILN_OK;
 	}
@@ -463,6 +475,6 @@ const struct kilni_memory_ops kilni_vk_memory_ops = {
 	.map_detach = kilni_memory_stub_map_detach,
 	.write = memory_write,
 	.read = memory_read,
-	.host_pin = kilni_memory_stub_host_pin,
-	.host_unpin = kilni_memory_stub_host_unpin,
+	.host_pin = kilni_vk_pin,
+	.host_unpin = kilni_vk_unpin,
 };

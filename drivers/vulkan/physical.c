@@ -79,8 +79,13 @@ enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 		.queueCreateInfoCount = 1,
 		.pQueueCreateInfos = &queue,
 	};
+	static const char *const import[] = {
+		VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME
+	};
 	struct features f;
 
+	info.ppEnabledExtensionNames = import;
+	info.enabledExtensionCount = p->import_alignment != 0;
 	chain(&f);
 #define ENABLE(structure, field) f.structure.field = VK_TRUE;
 	FEATURES(ENABLE)
@@ -145,8 +150,13 @@ static void read_properties(const struct kilni_vk_loader *vk,
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
 		.pNext = &p11,
 	};
+	VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT,
+	};
 	bool has_pci = has_extension(vk, p->device,
 				     VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+	bool has_import = has_extension(
+		vk, p->device, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
 	if (p->properties.apiVersion >= VK_API_VERSION_1_3 &&
 	    vk->version >= VK_API_VERSION_1_3)
@@ -155,7 +165,12 @@ static void read_properties(const struct kilni_vk_loader *vk,
 		pci.pNext = p11.pNext;
 		p11.pNext = &pci;
 	}
+	if (has_import) {
+		import.pNext = p11.pNext;
+		p11.pNext = &import;
+	}
 	vk->GetPhysicalDeviceProperties2(p->device, &all);
+	p->import_alignment = import.minImportedHostPointerAlignment;
 #define CHECK(structure, field)                                                \
 	if (!structure.field)                                                  \
 		miss(p, #field);

@@ -280,6 +280,50 @@ static unsigned threads_for(uint64_t bytes)
 	return most > 1 ? (unsigned)kilni_min_u64(most, cpus()) : 1;
 }
 
+static void move_staged(struct transfer *t)
+{
+	unsigned threads = threads_for(t->bytes), lanes;
+
+	lanes = get_lanes(t->hw, t->bytes <= BLOCK_LEAST ? 1 : 2 * threads);
+	threads = lanes < 4 ? 1 : lanes / 2;
+	t->block = kilni_align_up(t->bytes / (2 * (uint64_t)threads),
+				  BLOCK_ALIGNMENT);
+	t->block = kilni_min_u64(kilni_max_u64(t->block, BLOCK_LEAST),
+				 KILNI_VK_LANE_BYTES);
+	t->blocks = (t->bytes - 1) / t->block + 1;
+	move_all(t, threads, lanes);
+}
+
+/* One copy; buffer and at are where the host's memory is to be had. */
+static enum kiln_status move_pinned(const struct transfer *t, VkBuffer buffer,
+				    uint64_t at)
+{
+	struct kilni_vk_lane *lane = t->hw->lane;
+	VkBufferCopy region = {
+		.srcOffset = t->up ? at : t->offset,
+		.dstOffset = t->up ? t->offset : at,
+		.size = t->bytes,
+	};
+
+	KILNI_TRY(record_copy(t->hw, lane, t->up ? buffer : t->page->buffer,
+			      t->up ? t->page->buffer : buffer, &region));
+	KILNI_TRY(kilni_vk_start_now(t->hw, lane->commands, &lane->value));
+	return kilni_vk_wait_now(t->hw, lane->value);
+}
+
+bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
+			uint64_t bytes)
+{
+	VkBuffer buffer;
+	uint64_t at;
+	bool found;
+
+	pthread_mutex_lock(&hw->staging_lock);
+	found = kilni_vk_find_pin(hw, host, bytes, &buffer, &at);
+	pthread_mutex_unlock(&hw->staging_lock);
+	return found;
+}
+
 enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 				const struct kilni_vk_block *page,
 				uint64_t offset, void *host, uint64_t bytes,
@@ -287,17 +331,14 @@ enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 {
 	struct transfer t = { .hw = hw, .page = page, .offset = offset,
 			      .bytes = bytes, .host = host, .up = up };
-	unsigned threads = threads_for(bytes), lanes;
+	VkBuffer buffer;
+	uint64_t at;
 
 	pthread_mutex_lock(&hw->staging_lock);
-	lanes = get_lanes(hw, bytes <= BLOCK_LEAST ? 1 : 2 * threads);
-	threads = lanes < 4 ? 1 : lanes / 2;
-	t.block = kilni_align_up(bytes / (2 * (uint64_t)threads),
-				 BLOCK_ALIGNMENT);
-	t.block = kilni_min_u64(kilni_max_u64(t.block, BLOCK_LEAST),
-				KILNI_VK_LANE_BYTES);
-	t.blocks = (bytes - 1) / t.block + 1;
-	move_all(&t, threads, lanes);
+	if (kilni_vk_find_pin(hw, host, bytes, &buffer, &at))
+		note_failure(&t, move_pinned(&t, buffer, at));
+	else
+		move_staged(&t);
 	pthread_mutex_unlock(&hw->staging_lock);
 	if (t.status != KILN_OK)
 		kilni_error_restore(&t.why);

@@ -117,8 +117,9 @@ struct kiln_host_range {
  *
  * A hint: where the device gains by it the memory is pinned, so that uploads
  * and reads go straight to and from it; else, and where the system refuses,
- * nothing happens. CUDA pins; the CPU and Vulkan have nothing to gain here. A
- * range may be marked more than once. It must not be freed before it was
+ * nothing happens. CUDA pins, and so does Vulkan with
+ * VK_EXT_external_memory_host where the host cannot read the device's memory
+ * well; the CPU has nothing to gain. A range may be marked more than once. It must not be freed before it was
  * given back as often, or the device is closed; until then it counts as locked
  * memory of the process.
  *

@@ -249,6 +249,35 @@ START_TEST(staged_transfers_fail)
 }
 END_TEST
 
+/* Marked memory is copied in place, also from its middle. */
+START_TEST(pinned_transfers)
+{
+	const int64_t count = (1 << 20) + 7;
+	unsigned char *data = malloc((size_t)count + 2);
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_host_range range = { data, (size_t)count + 2 };
+
+	ck_assert_ptr_nonnull(data);
+	for (int64_t i = 0; i < count; i++)
+		data[i + 1] = pattern(i);
+	OK(kiln_device_stage(dev, &range, 1));
+	OK(kilni_fault_set("vkQueueSubmit", 1000000, KILN_ERR_DRIVER));
+	OK(kiln_tensor_from_data(&t, dev, KILN_U8, 1, &count, data + 1,
+				 (size_t)count));
+	memset(data, 0, (size_t)count + 2);
+	OK(kiln_tensor_read(t, data + 1, (size_t)count));
+	/* One submission each; staged they would be of several blocks. */
+	ck_assert_uint_eq(kilni_fault_passes(), 2);
+	ck_assert(!data[0] && !data[count + 1]);
+	for (int64_t i = 0; i < count; i++)
+		ck_assert_uint_eq(data[i + 1], pattern(i));
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	OK(kiln_device_unstage(dev, &range, 1));
+	kiln_tensor_release(t);
+	free(data);
+}
+END_TEST
+
 /* In a child: a device's threads do not outlive the fork of a test. */
 static bool is_there(void)
 {
@@ -286,6 +315,7 @@ int main(void)
 	tcase_set_timeout(staging, 120);
 	tcase_add_test(staging, staged_transfers);
 	tcase_add_test(staging, staged_transfers_fail);
+	tcase_add_test(staging, pinned_transfers);
 	suite_add_tcase(suite, staging);
 	return run_suite(suite);
 }
