@@ -32,7 +32,9 @@ AS_IF([test "$enable_cuda" != no], [
 	PKG_CHECK_EXISTS([liblzma >= 5.2], [],
 		[kiln_cuda_reason="no liblzma (liblzma-dev)"])
 	AC_CHECK_PROG([have_xz], [xz], [yes], [no])
-	AS_IF([test "$have_xz" = no], [kiln_cuda_reason="no xz (xz-utils)"])
+	AS_IF([test "$have_xz" = no &&
+		test ! -f "$srcdir/kernels/cuda/texts.bin"],
+		[kiln_cuda_reason="no xz (xz-utils)"])
 	AS_IF([test -n "$kiln_cuda_reason"], [
 		AS_IF([test "$enable_cuda" = maybe], [],
 			[AC_MSG_ERROR([--enable-cuda: $kiln_cuda_reason])])
@@ -45,6 +47,8 @@ CUBINS=
 AS_IF([test "$enable_cuda" = yes && test "$with_cubins" != no &&
 	test ! -f "$srcdir/kernels/cuda/texts.bin"], [
 	AC_PATH_PROG([PTXAS], [ptxas], [none], [$PATH:/usr/local/cuda/bin])
+	AS_IF([test "$PTXAS" = none && test "$with_cubins" != maybe],
+		[AC_MSG_ERROR([--with-cubins: there is no ptxas])])
 	AS_CASE([$with_cubins], [maybe|yes], [with_cubins="80 89 90"])
 	AS_IF([test "$PTXAS" != none], [
 		AC_MSG_CHECKING([for which capabilities $PTXAS makes cubins])
