@@ -35,9 +35,9 @@ binary := $(filter-out %_2,$(names))
 cubins := $(foreach c,$(CUBINS),$(binary:%=%.$(c)))
 packed := $(names:%=$(OUT)/%.ptx.xz) $(cubins:%=$(OUT)/%.cubin.xz)
 
-$(OUT)/texts.bin: $(packed) $(OUT)/packed.list
+$(OUT)/texts.bin: $(packed) $(packed:%.xz=%) $(OUT)/packed.list
 	@{ for f in $(packed); do \
-		n=$${f##*/}; n=$${n%.*}; \
+		n=$${f##*/}; n=$${n%.*}; test -f $${f%.xz} || exit 1; \
 		echo "$${n%.*} `wc -c < $$f` `wc -c < $${f%.xz}`"; \
 	done; echo; cat $(packed); } > $@.new && mv $@.new $@
 
