@@ -441,15 +441,19 @@ static int run(int argc, char **argv)
 {
 	struct replay_moment moment = { .requests = 0 };
 	struct replay_result result = { .allocations = 0 };
+	struct replay_tape tape = { .count = 0 };
 	struct options options;
 	int code = take_options(&options, argc, argv);
 
 	if (code >= 0)
 		return code;
 	setlocale(LC_CTYPE, "");
+	if (options.map || options.svg)
+		options.order.tape = &tape;
 	code = replay_run(&options.order, &result);
 	if (!code && (options.map || options.svg))
 		code = replay_worst(&options.order, &moment);
+	replay_tape_free(&tape);
 	if (!code && options.svg)
 		code = draw(&options, &moment);
 	if (!code && options.json)

@@ -10,11 +10,33 @@
 #include "tools/pool.h"
 #include "tools/trace.h"
 
+/*
+ * The requests of a trace, so that it is read once, also from a pipe, however
+ * often it is replayed. A trace that is too long is torn: read again.
+ */
+struct replay_tape {
+	struct trace_header header;
+	struct trace_request *request;
+	uint64_t count, room;
+	bool whole, torn;
+};
+
+void replay_tape_add(struct replay_tape *tape,
+		     const struct trace_request *requests, uint32_t count);
+/* Behind the last request. */
+void replay_tape_end(struct replay_tape *tape,
+		     const struct trace_header *header);
+/* The requests from one on, fewer at the end. */
+uint32_t replay_tape_read(const struct replay_tape *tape, uint64_t from,
+			  struct trace_request *requests, uint32_t count);
+void replay_tape_free(struct replay_tape *tape);
+
 /* What is asked for. */
 struct replay_order {
 	const char *path, *device;
 	enum kiln_pages pages;
 	bool progress;
+	struct replay_tape *tape;    /* NULL: it is replayed once */
 };
 
 /* What came out. */

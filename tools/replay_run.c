@@ -23,6 +23,7 @@ struct replay {
 	uint32_t slots;
 	uint64_t allocations, frees, nanoseconds;
 	uint64_t shown_ns;
+	uint64_t taken;               /* requests from the tape */
 	uint32_t batch_count;
 	struct trace_request batch[BATCH];
 };
@@ -35,11 +36,22 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static bool has_tape(const struct replay *replay)
+{
+	return replay->order->tape && replay->order->tape->whole;
+}
+
+static const struct trace_header *header_of(const struct replay *replay)
+{
+	return has_tape(replay) ? &replay->order->tape->header
+				: trace_header(replay->trace);
+}
+
 /* ---- progress ---- */
 
 static void show_progress(struct replay *replay)
 {
-	const struct trace_header *header = trace_header(replay->trace);
+	const struct trace_header *header = header_of(replay);
 	uint64_t done = replay->allocations + replay->frees;
 	uint64_t all = header->allocations + header->frees;
 	uint64_t now;
@@ -86,10 +98,13 @@ static int start(struct replay **out, const struct replay_order *order)
 		return EXIT_FAILURE;
 	}
 	replay->order = order;
-	replay->trace = trace_open(order->path);
-	if (trace_failed(replay->trace)) {
-		tool_complain("replay: %s", trace_error(replay->trace));
-		return EXIT_FAILURE;
+	if (!has_tape(replay)) {
+		replay->trace = trace_open(order->path);
+		if (trace_failed(replay->trace)) {
+			tool_complain("replay: %s",
+				      trace_error(replay->trace));
+			return EXIT_FAILURE;
+		}
 	}
 	status = kiln_device_open(&replay->device, order->device);
 	if (!status)
@@ -147,15 +162,35 @@ static bool make_stream(struct replay *replay, uint32_t stream)
 	return !status;
 }
 
+/* From the trace, and onto the tape if there is one. */
+static int read_trace(struct replay *replay)
+{
+	struct replay_tape *tape = replay->order->tape;
+
+	replay->batch_count = trace_read(replay->trace, replay->batch, BATCH);
+	if (trace_failed(replay->trace)) {
+		tool_complain("replay: %s", trace_error(replay->trace));
+		return EXIT_FAILURE;
+	}
+	if (tape && replay->batch_count)
+		replay_tape_add(tape, replay->batch, replay->batch_count);
+	else if (tape)
+		replay_tape_end(tape, trace_header(replay->trace));
+	return EXIT_SUCCESS;
+}
+
 /*
  * Reads the next batch and makes ready what its requests need; an exit status,
  * or -1 at the end of the trace.
  */
 static int read_batch(struct replay *replay)
 {
-	replay->batch_count = trace_read(replay->trace, replay->batch, BATCH);
-	if (trace_failed(replay->trace)) {
-		tool_complain("replay: %s", trace_error(replay->trace));
+	if (has_tape(replay)) {
+		replay->batch_count =
+			replay_tape_read(replay->order->tape, replay->taken,
+					 replay->batch, BATCH);
+		replay->taken += replay->batch_count;
+	} else if (read_trace(replay)) {
 		return EXIT_FAILURE;
 	}
 	for (uint32_t i = 0; i < replay->batch_count; i++)
@@ -213,7 +248,7 @@ static int account(struct replay *replay, struct replay_result *result)
 	bool usage = false, calls = false;
 	enum kiln_status status;
 
-	result->header = *trace_header(replay->trace);
+	result->header = *header_of(replay);
 	result->allocations = replay->allocations;
 	result->frees = replay->frees;
 	result->nanoseconds = replay->nanoseconds;

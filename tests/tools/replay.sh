@@ -113,6 +113,24 @@ write
 expect "$work/small.json" allocations 0
 expect "$work/small.json" peak_reserved_bytes 0
 
+# The trace is read once, so that it may come out of a pipe.
+write 'a 1 1000000 0' 'a 2 5000000 1' 'f 1' 'f 2'
+mkfifo "$work/pipe"
+"$kiln" replay --json --map "$small" >"$work/file.json" ||
+	complain "a small trace failed"
+cat "$small" >"$work/pipe" &
+writer=$!
+timeout 60 "$kiln" replay --json --map "$work/pipe" >"$work/pipe.json" || {
+	complain "a trace in a pipe failed"
+	kill "$writer" 2>/dev/null || :
+}
+for name in allocations peak_live_bytes peak_reserved_bytes; do
+	expect "$work/pipe.json" $name "$(member "$work/file.json" $name)"
+done
+[ "$(sed -n '/"worst"/,$p' "$work/pipe.json")" = \
+	"$(sed -n '/"worst"/,$p' "$work/file.json")" ] ||
+	complain "another worst moment out of a pipe"
+
 # In a pipe, text has no progress and no control characters.
 write 'a 1 1000000 0' 'f 1'
 "$kiln" replay --map --cost=map=0,alloc=1.5 "$small" >"$work/text" \
