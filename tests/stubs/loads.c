@@ -123,7 +123,7 @@ static struct file whole(void)
 	return f;
 }
 
-/* It comes to the library, which takes none; else it is refused before. */
+/* It comes to the library, and is for no device; else it is refused before. */
 static void load_file(const struct file *file, size_t bytes, int good,
 		      const char *what)
 {
@@ -132,8 +132,9 @@ static void load_file(const struct file *file, size_t bytes, int good,
 	if (!copy)
 		exit(1);
 	memcpy(copy, file, bytes);
-	expect(load(KILN_KERNEL_CUBIN, copy, bytes, 64), KILN_ERR_INVALID,
-	       good ? "CUDA_ERROR" : "cubin: ", what);
+	expect(load(KILN_KERNEL_CUBIN, copy, bytes, 64),
+	       good ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID,
+	       good ? "CUDA_ERROR_NO_BINARY" : "cubin: ", what);
 	free(copy);
 }
 
