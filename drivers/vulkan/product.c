@@ -7,6 +7,8 @@
 
 /* So deep, tiles are worth it. */
 #define DEPTH_LEAST 16
+/* Of all sizes of tile. */
+#define DEPTH_MOST 32
 /* Fewer tiles than this leave a device idle: then smaller ones are taken. */
 #define TILES_LEAST 96
 #define MEDIUM_LEAST 32
@@ -66,32 +68,51 @@ static bool is_float(unsigned module)
 	       module == KILN_BF16;
 }
 
+struct sides {
+	uint64_t rows, columns;
+};
+
+static struct sides sides_of(enum tile tile, unsigned module)
+{
+	switch (tile) {
+#define SIDES_(ID, number, high, broad, broad_wide)                            \
+	case ID:                                                               \
+		return (struct sides){ high,                                   \
+				       is_wide(module) ? broad_wide : broad };
+		KILNI_VK_TILES(SIDES_)
+#undef SIDES_
+	default:
+		return (struct sides){ 1, 1 };
+	}
+}
+
 /* Tiles of a size in all matrices of the result. */
 static uint64_t count_tiles(const struct kilni_matmul_params *p,
 			    enum tile tile, unsigned module)
 {
-	uint64_t rows = 1, columns = 1;
+	struct sides sides = sides_of(tile, module);
 
-	switch (tile) {
-#define SIDES_(ID, number, high, broad, broad_wide)                            \
-	case ID:                                                               \
-		rows = high;                                                   \
-		columns = is_wide(module) ? broad_wide : broad;                \
-		break;
-		KILNI_VK_TILES(SIDES_)
-#undef SIDES_
-	default:
-		break;
-	}
-	return div_up(p->m, rows) * div_up(p->n, columns) * batches_of(p);
+	return div_up(p->m, sides.rows) * div_up(p->n, sides.columns) *
+	       batches_of(p);
 }
 
+static bool is_whole(const struct kilni_matmul_params *p, enum tile tile,
+		     unsigned module)
+{
+	struct sides sides = sides_of(tile, module);
+
+	return p->m % sides.rows == 0 && p->n % sides.columns == 0 &&
+	       p->k % DEPTH_MOST == 0;
+}
+
+/* The greatest are no gain where what they read has to be asked for. */
 static enum tile choose_tile(const struct kilni_matmul_params *p,
 			     unsigned module)
 {
 	if (p->k < DEPTH_LEAST)
 		return NO_TILE;
-	if (is_float(module) && count_tiles(p, GREAT, module) >= TILES_LEAST)
+	if (is_float(module) && is_whole(p, GREAT, module) &&
+	    count_tiles(p, GREAT, module) >= TILES_LEAST)
 		return GREAT;
 	if (count_tiles(p, LARGE, module) >= TILES_LEAST)
 		return LARGE;
@@ -149,7 +170,9 @@ static bool fit_runs(const struct kilni_matmul_params *p,
 	uint64_t length = along_k ? side->k : side->rows;
 	int64_t other = along_k ? side->row_stride : side->k_stride;
 
-	if ((along_k ? side->k_stride : side->row_stride) != 1 ||
+	/* Of 64-bit elements they were seen to be slower. */
+	if (is_wide(module) ||
+	    (along_k ? side->k_stride : side->row_stride) != 1 ||
 	    side->address % (uint64_t)(run * bytes) ||
 	    length % (uint64_t)run || other % run)
 		return false;
@@ -200,6 +223,7 @@ static enum kiln_status record_tiles(struct kilni_vk_batch *batch,
 	kilni_vk_name(&dispatch.kernel, "matmul", module, tile);
 	dispatch.kernel.constant[1] = (uint16_t)reads_of(p, &a, module);
 	dispatch.kernel.constant[2] = (uint16_t)reads_of(p, &b, module);
+	dispatch.kernel.constant[3] = is_whole(p, tile, module);
 	kilni_vk_set_groups(batch, &dispatch,
 			    count_tiles(p, tile, module) * plan.splits);
 	dispatch.kernel.group = KILNI_VK_TILE_THREADS;
