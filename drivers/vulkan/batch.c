@@ -14,6 +14,8 @@
 #define SLICE_NS 50000000u
 /* How long an exit waits for the device's thread. */
 #define PARK_S 2
+/* Between two looks at the semaphore where others wait for it too. */
+#define NAP_NS 20000
 
 /* ---- slabs ---- */
 
@@ -425,8 +427,21 @@ enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
 	return status;
 }
 
-enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value)
+/* Whether the device's thread waits in the driver, or soon will. */
+static bool has_work(struct kilni_vk_hw *hw)
 {
+	bool has;
+
+	pthread_mutex_lock(&hw->lock);
+	has = hw->oldest != NULL;
+	pthread_mutex_unlock(&hw->lock);
+	return has;
+}
+
+enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
+				   bool alone)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
 	uint64_t start = kilni_now_ns();
 
 	while (look_at_semaphore(hw) < value) {
@@ -435,7 +450,10 @@ enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value)
 					  "vulkan: the device is lost");
 		if (kilni_now_ns() - start < hw->spin_ns)
 			continue;
-		kilni_vk_sleep(hw, value);
+		if (alone && !has_work(hw))
+			kilni_vk_sleep(hw, value);
+		else
+			nanosleep(&nap, NULL);
 		check_progress(hw, start);
 	}
 	return KILN_OK;

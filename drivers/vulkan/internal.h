@@ -252,11 +252,13 @@ void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value);
 
 /*
  * Commands outside of any queue's order: handed over, and waited for until the
- * semaphore has the value that came with them.
+ * semaphore has the value that came with them. Of several in vkWaitSemaphores
+ * some wake 10 ms late on an H200: so only who is alone may wait there.
  */
 enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
 				    VkCommandBuffer commands, uint64_t *value);
-enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value);
+enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
+				   bool alone);
 
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
 

@@ -23,6 +23,7 @@ struct transfer {
 	const struct kilni_vk_block *page;
 	uint64_t offset, bytes, block, blocks;
 	char *host;            /* only read where up is set */
+	unsigned threads;
 	bool up;
 	uint64_t next;         /* atomic: the first block that nobody has */
 	int status;            /* atomic: of the first failure */
@@ -182,7 +183,7 @@ static enum kiln_status finish_block(const struct transfer *t,
 	if (!lane->busy)
 		return KILN_OK;
 	lane->busy = false;
-	KILNI_TRY(kilni_vk_wait_now(t->hw, lane->value));
+	KILNI_TRY(kilni_vk_wait_now(t->hw, lane->value, t->threads == 1));
 	if (!t->up)
 		memcpy(t->host + lane->number * t->block, lane->block.map,
 		       size_of(t, lane->number));
@@ -285,7 +286,7 @@ static void move_staged(struct transfer *t)
 	unsigned threads = threads_for(t->bytes), lanes;
 
 	lanes = get_lanes(t->hw, t->bytes <= BLOCK_LEAST ? 1 : 2 * threads);
-	threads = lanes < 4 ? 1 : lanes / 2;
+	t->threads = threads = lanes < 4 ? 1 : lanes / 2;
 	t->block = kilni_align_up(t->bytes / (2 * (uint64_t)threads),
 				  BLOCK_ALIGNMENT);
 	t->block = kilni_min_u64(kilni_max_u64(t->block, BLOCK_LEAST),
@@ -308,7 +309,7 @@ static enum kiln_status move_pinned(const struct transfer *t, VkBuffer buffer,
 	KILNI_TRY(record_copy(t->hw, lane, t->up ? buffer : t->page->buffer,
 			      t->up ? t->page->buffer : buffer, &region));
 	KILNI_TRY(kilni_vk_start_now(t->hw, lane->commands, &lane->value));
-	return kilni_vk_wait_now(t->hw, lane->value);
+	return kilni_vk_wait_now(t->hw, lane->value, true);
 }
 
 bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
