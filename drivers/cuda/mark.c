@@ -108,11 +108,33 @@ static void publish(struct kilni_cuda_queue *queue,
 	pthread_cond_broadcast(&hw_of(queue)->moved);
 }
 
+/* The queues that were held until now, before list; the lock is held. */
+static struct kilni_cuda_queue *release_held(struct kilni_cuda_queue *queue,
+					     enum kilni_cuda_state state,
+					     struct kilni_cuda_queue *list)
+{
+	struct kilni_cuda_queue **at = &queue->held;
+
+	while (*at) {
+		struct kilni_cuda_queue *other = *at;
+
+		if (other->held_until > queue->marked) {
+			at = &other->next_held;
+			continue;
+		}
+		*at = other->next_held;
+		other->held_by = NULL;
+		other->state = state;
+		other->next_run = list;
+		list = other;
+	}
+	return list;
+}
+
 struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 					 struct kilni_cuda_queue *list)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
-	struct kilni_cuda_queue **at = &queue->held;
 	struct kilni_cuda_mark *mark = NULL;
 	int result;
 
@@ -124,29 +146,14 @@ struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 	}
 	pthread_mutex_lock(&hw->lock);
 	publish(queue, mark);
-	while (*at) {
-		struct kilni_cuda_queue *other = *at;
-
-		if (other->held_until > queue->marked) {
-			at = &other->next_held;
-			continue;
-		}
-		*at = other->next_held;
-		other->held_by = NULL;
-		other->state = KILNI_CUDA_BUSY;
-		other->next_run = list;
-		list = other;
-	}
+	list = release_held(queue, KILNI_CUDA_BUSY, list);
 	pthread_mutex_unlock(&hw->lock);
 	return list;
 }
 
 /* ---- for those who wait ---- */
 
-/*
- * The device's lock is held and the queue idle, so that it is nobody's, and no
- * queue is held by what it has issued: that would have wanted the mark.
- */
+/* The device's lock is held and the queue idle, so that it is nobody's. */
 static int mark_idle(struct kilni_cuda_queue *queue)
 {
 	struct kilni_cuda_mark *mark = NULL;
@@ -165,9 +172,15 @@ static int mark_idle(struct kilni_cuda_queue *queue)
 	return result;
 }
 
+/*
+ * A queue is held by what an idle one has issued only where that could not be
+ * marked when it was first wanted.
+ */
 static int want_locked(struct kilni_cuda_queue *queue, uint64_t seq,
-		       bool entered)
+		       bool entered, struct kilni_cuda_queue **released)
 {
+	int result;
+
 	if (queue->marked >= seq)
 		return CU_OK;
 	if (queue->wanted < seq)
@@ -176,12 +189,34 @@ static int want_locked(struct kilni_cuda_queue *queue, uint64_t seq,
 	    queue->issued == queue->marked ||
 	    (!entered && !kilni_cuda_is_lost(hw_of(queue))))
 		return CU_OK;
-	return mark_idle(queue);
+	result = mark_idle(queue);
+	*released = release_held(queue, KILNI_CUDA_HELD, NULL);
+	return result;
+}
+
+/*
+ * The caller may hold locks that a queue needs to go on: the attendant sees to
+ * those. Where he cannot be had there is nobody else.
+ */
+static void hand_over(struct kilni_cuda_queue *list)
+{
+	struct kilni_cuda_queue *queue;
+
+	while ((queue = list)) {
+		list = queue->next_run;
+		if (kilni_cuda_attend(queue))
+			continue;
+		pthread_mutex_lock(&hw_of(queue)->lock);
+		queue->state = KILNI_CUDA_BUSY;
+		pthread_mutex_unlock(&hw_of(queue)->lock);
+		kilni_cuda_queue_run(queue);
+	}
 }
 
 void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_queue *released = NULL;
 	bool entered;
 	int result;
 
@@ -191,12 +226,13 @@ void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq)
 		  kilni_cuda_note(hw, kilni_cuda.context_push(hw->context)) ==
 			  CU_OK;
 	pthread_mutex_lock(&hw->lock);
-	result = want_locked(queue, seq, entered);
+	result = want_locked(queue, seq, entered, &released);
 	pthread_mutex_unlock(&hw->lock);
 	if (entered)
 		kilni_cuda_leave();
 	if (result != CU_OK)
 		kilni_cuda_lose(hw, result);
+	hand_over(released);
 }
 
 struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,

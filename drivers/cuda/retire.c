@@ -16,6 +16,8 @@
 #define NAPS_NS 4000000
 #define NAP_LEAST_NS 5000
 
+#define HOLDERS_MOST 64
+
 /* ---- retiring ---- */
 
 /* Up to where the device has come. */
@@ -308,6 +310,23 @@ static void sleep_for(struct kilni_cuda_queue *queue, uint64_t seq)
 		kilni_cuda_lose(hw, result);
 }
 
+/* And what the queue is held by, and so on; two may be held by each other. */
+static void want_all(struct kilni_cuda_queue *queue, uint64_t seq)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+
+	for (int i = 0; queue && i < HOLDERS_MOST; i++) {
+		uint64_t until;
+
+		kilni_cuda_want(queue, seq);
+		pthread_mutex_lock(&hw->lock);
+		until = queue->held_until;
+		queue = queue->held_by;
+		pthread_mutex_unlock(&hw->lock);
+		seq = until;
+	}
+}
+
 enum kiln_status kilni_cuda_queue_wait(struct kilni_queue *base,
 				       uint64_t seq)
 {
@@ -317,7 +336,7 @@ enum kiln_status kilni_cuda_queue_wait(struct kilni_queue *base,
 	while (!spin_until(queue, seq)) {
 		KILNI_TRY(kilni_cuda_alive(hw_of(queue)));
 		/* Where it could not be marked before. */
-		kilni_cuda_want(queue, seq);
+		want_all(queue, seq);
 		sleep_for(queue, seq);
 	}
 	return KILN_OK;

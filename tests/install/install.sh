@@ -104,7 +104,7 @@ for name in $(readelf -d "$library" |
 	sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
 	case $name in
 	libc.so.* | libm.so.* | ld-linux-* | libhwloc.so.* | \
-	liburing.so.* | libz.so.*) ;;
+	liburing.so.* | liblzma.so.*) ;;
 	*) complain "libkiln.so needs $name" ;;
 	esac
 done
