@@ -565,11 +565,15 @@ END_TEST
 
 /* ---- memory that is marked ---- */
 
+#define PAGE 4096
+
 /* Whatever the device makes of it, the data is the same. */
 START_TEST(marked_memory)
 {
 	size_t bytes = 8 * BIG * sizeof(float), n = 8 * BIG;
-	float *from = malloc(bytes), *to = malloc(bytes);
+	/* What is pinned are pages: each has its own. */
+	float *from = aligned_alloc(PAGE, kilni_align_up(bytes, PAGE));
+	float *to = aligned_alloc(PAGE, kilni_align_up(bytes, PAGE));
 	const struct kiln_host_range both[] = { { from, bytes },
 						{ NULL, 0 },
 						{ to, bytes } };
@@ -583,7 +587,10 @@ START_TEST(marked_memory)
 	OK(kiln_device_stage(dev, both, 1));
 	pins = kiln_device_pins(dev, from, bytes);
 	ck_assert_int_eq(kiln_device_pins(dev, to + 10, 40), pins);
-	ck_assert_int_eq(pins, kiln_device_type(dev) == KILN_DEVICE_CUDA);
+	/* Vulkan devices may. */
+	if (kiln_device_type(dev) != KILN_DEVICE_VULKAN)
+		ck_assert_int_eq(pins,
+				 kiln_device_type(dev) == KILN_DEVICE_CUDA);
 	ck_assert(!kiln_device_pins(dev, to + 10, bytes));
 	OK(kiln_tensor_from_data(&x, dev, KILN_F32, 1, SHAPE((int64_t)n), from,
 				 bytes));
