@@ -119,9 +119,9 @@ struct kiln_host_range {
  * and reads go straight to and from it; else, and where the system refuses,
  * nothing happens. CUDA pins, and so does Vulkan with
  * VK_EXT_external_memory_host where the host cannot read the device's memory
- * well; the CPU has nothing to gain. A range may be marked more than once. It must not be freed before it was
- * given back as often, or the device is closed; until then it counts as locked
- * memory of the process.
+ * well; the CPU has nothing to gain. A range may be marked more than once. It
+ * must not be freed before it was given back as often, or the device is closed;
+ * until then it counts as locked memory of the process.
  *
  * KILN_ERR_INVALID, KILN_ERR_NO_MEMORY, KILN_ERR_DEVICE_LOST, KILN_ERR_FORKED;
  * then nothing has been marked. Pinning takes its time: 40 us for a megabyte.
