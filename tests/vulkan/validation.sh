@@ -62,6 +62,7 @@ run "${builddir:?}/tests/unit/t_vulkan"
 CK_RUN_CASE=limits
 run "$builddir/tests/unit/t_vulkan"
 unset CK_RUN_CASE
+run "$builddir/tests/unit/t_vulkan_gpu"
 for vectors in kiln matmul index float_reduce; do
 	run "$builddir/tests/conform" --device vulkan:cpu \
 		"${srcdir:?}/tests/vectors/$vectors.jsonl"
