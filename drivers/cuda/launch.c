@@ -90,7 +90,7 @@ static enum kiln_status start_slot(struct launch *l, unsigned number,
 				   enum kilni_cuda_slot which, void *params)
 {
 	cu_function *slot;
-	char text[16];
+	char text[32];
 
 	slot = &l->hw->modules.other[number][which];
 	snprintf(text, sizeof(text), "%s%u", slots[which].text, number);
@@ -227,7 +227,7 @@ static enum kiln_status launch_gather(struct launch *l,
 	unsigned form = kilni_cuda_gather_form(p), row;
 	struct kilni_cuda_rows rows;
 	cu_function *slot;
-	char text[16];
+	char text[32];
 
 	if (!p->count)
 		return KILN_OK;
