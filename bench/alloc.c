@@ -10,7 +10,8 @@
  * the pools' own interface on a stream of the null device, buffer is
  * kiln_buffer_create and kiln_buffer_release there, tensor is kiln_empty and
  * kiln_tensor_release, malloc whatever library is loaded.
- * Prints one line, none where it would not fit: mode, threads, order, size, live, and two times
+ * Prints one line, none where it would not fit: mode, threads, order, size, live,
+ * and two times
  * in nanoseconds for one allocation and its release, with several threads the
  * mean of theirs. The first is the median over samples of a thousand
  * allocations and a thousand releases, of which few are hit by what else runs;

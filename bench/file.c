@@ -6,7 +6,8 @@
  *
  * usage: file FILE [rounds [DEVICE]]
  *
- * The two take turns. `sched DEVICE stage` has the rate of a pinned copy. Prints one JSON object with medians and best times.
+ * The two take turns. `sched DEVICE stage` has the rate of a pinned copy. Prints
+ * one JSON object with medians and best times.
  */
 #include <fcntl.h>
 #include <kiln/kiln.h>

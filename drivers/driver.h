@@ -26,8 +26,8 @@
  * a status with the error record filled; those that return void cannot. Fault
  * sites: "open", "page_alloc", "map_reserve", "map_create", "map_attach",
  * "map_detach", "write", "read", "host_pin", "queue_create", "submit",
- * "graph_create", "launch" for every kernel entry, inline, in a graph or not, and
- * "clock" for every CLOCK entry.
+ * "graph_create", "launch" for every kernel entry, inline, in a graph or not,
+ * and "clock" for every CLOCK entry.
  */
 
 struct kilni_hw;      /* an opened device; the driver's own struct begins so */

@@ -217,7 +217,8 @@ static void write_explanation(struct kilni_cuda_hw *hw)
 		 "%.63s at %s, compute capability %u.%u, %u "
 		 "multiprocessors, driver for CUDA %d.%d",
 		 name, *pci ? pci : "an unknown address",
-		 hw->capability / 10, hw->capability % 10, hw->multiprocessors, kilni_cuda_version() / 1000,
+		 hw->capability / 10, hw->capability % 10,
+		 hw->multiprocessors, kilni_cuda_version() / 1000,
 		 kilni_cuda_version() % 1000 / 10);
 }
 
@@ -260,7 +261,8 @@ static void init_host_side(struct kilni_cuda_hw *hw)
 	if (kilni_option_number(KILNI_OPT_SPIN_US, &spin_us) != KILN_OK)
 		spin_us = 20;
 	hw->spin_ns = spin_us * 1000;
-	hw->multiprocessors = (unsigned)attribute(hw->device, CU_MULTIPROCESSORS);
+	hw->multiprocessors =
+		(unsigned)attribute(hw->device, CU_MULTIPROCESSORS);
 	hw->capability = (unsigned)capability(hw->device);
 	hw->writes = kilni_cuda.stream_write &&
 		     attribute(hw->device, CU_STREAM_WRITES_64);

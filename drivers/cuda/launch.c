@@ -270,19 +270,18 @@ static enum kiln_status launch_scatter(struct launch *l,
 		[KILN_UPDATE_MAX] = KILNI_CUDA_SCATTER_MAX,
 	};
 	unsigned every = blocks_for(l->hw, p->out_count);
+	unsigned dtype = stored_dtype(p->dtype);
 
 	if (!p->count)
 		return KILN_OK;
 	l->x = every;
 	if (sums_wide(p))
-		KILNI_TRY(start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_SCATTER_WIDEN,
-				     p));
+		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_WIDEN, p));
 	l->x = blocks_for(l->hw, p->count / p->shape[p->dim]);
-	KILNI_TRY(start_slot(l, stored_dtype(p->dtype), updates[p->update], p));
+	KILNI_TRY(start_slot(l, dtype, updates[p->update], p));
 	l->x = every;
 	if (sums_wide(p))
-		KILNI_TRY(start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_SCATTER_NARROW,
-				     p));
+		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_NARROW, p));
 	return KILN_OK;
 }
 
@@ -375,7 +374,8 @@ static enum kiln_status launch_matmul(struct launch *l,
 		return KILN_OK;
 	l->x = blocks_for(l->hw, plan.batches * p->m * p->n);
 	l->y = l->z = 1;
-	return start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_MATMUL_ADD, &plan);
+	return start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_MATMUL_ADD,
+			  &plan);
 }
 
 static enum kiln_status launch_softmax(struct launch *l,

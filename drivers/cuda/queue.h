@@ -6,17 +6,17 @@
 
 /*
  * Entries go through two walks over the same chunks. The first one puts them
- * on the stream (issue.c). Now and then comes a mark (mark.c): the stream writes
- * their number into pinned memory and an event is recorded. The second walk
- * (retire.c) follows what the device has done, tells the scheduler what failed
+ * on the stream (issue.c). Now and then comes a mark (mark.c): the stream
+ * writes their number into pinned memory and an event is recorded. The second
+ * walk (retire.c) follows what the device has done, tells the scheduler what failed
  * and gives chunks back. Any thread that asks for the state of the queue may
  * retire; callbacks are called without a lock, and one that comes back here
  * finds the queue retiring and takes it as it is.
  *
- * A mark costs as much as a launch, so that it is made when somebody wants it: a
- * thread or a queue that waits, whoever asks some time after the last entry
- * was issued, or an entry that needs the host; else behind KILNI_CUDA_MARK_EVERY
- * entries.
+ * A mark costs as much as a launch, so that it is made when somebody wants it:
+ * a thread or a queue that waits, whoever asks some time after the last entry
+ * was issued, or an entry that needs the host; else behind so many entries as
+ * KILNI_CUDA_MARK_EVERY says.
  *
  * A WAIT becomes an event wait of the stream where the other queue has marked
  * what is waited for, else it holds the queue, as a GATE does. A CALL is the

@@ -88,7 +88,8 @@ static void retire_kernel(struct kilni_cuda_queue *queue,
 		return;
 	if (KILNI_CUDA_NOTE(entry))
 		tell_failed(queue, entry,
-			    (enum kiln_status) - (int)KILNI_CUDA_NOTE(entry), NULL);
+			    (enum kiln_status) - (int)KILNI_CUDA_NOTE(entry),
+			    NULL);
 	else if (is_lost_kernel(queue, entry))
 		tell_failed(queue, entry, KILN_ERR_DEVICE_LOST, NULL);
 	else if (found)

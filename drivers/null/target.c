@@ -21,19 +21,20 @@ static uint64_t cpu_workspace(const struct kilni_hw *hw,
 
 /*
  * The table: name, workspace, what a device of it says of itself, the kernels
- * that it has not, then the rules: alignment, pages, largest page, all memory, whether the host sees it,
- * mapping, most addresses to reserve. The first row is the null device's own.
+ * that it has not, then the rules: alignment, pages, largest page, all memory,
+ * whether the host sees it, mapping, most addresses to reserve. The first row is
+ * the null device's own.
  */
 #define TARGETS(X)                                                             \
 	X(null, kilni_program_stub_workspace,                                  \
-	  "no compute; memory is counted, not held", NO_SOFTMAX, 256, 64 * KIB, TIB, TIB,  \
-	  false, 2 * MIB, 8 * TIB)                                             \
+	  "no compute; memory is counted, not held", NO_SOFTMAX,               \
+	  256, 64 * KIB, TIB, TIB, false, 2 * MIB, 8 * TIB)                    \
 	X(cpu, cpu_workspace,                                                  \
-	  "plan of a CPU: no compute; memory is counted, not held", NO_SOFTMAX, 64,        \
-	  4 * KIB, TIB, TIB, false, 2 * MIB, 8 * TIB)                          \
+	  "plan of a CPU: no compute; memory is counted, not held",            \
+	  NO_SOFTMAX, 64, 4 * KIB, TIB, TIB, false, 2 * MIB, 8 * TIB)          \
 	X(cuda, kilni_program_stub_workspace,                                  \
 	  "plan of a CUDA device: no compute; memory is counted, not held",    \
-	  0, 256, 64 * KIB, TIB, TIB, false, 2 * MIB, 2 * TIB)                    \
+	  0, 256, 64 * KIB, TIB, TIB, false, 2 * MIB, 2 * TIB)                 \
 	X(vulkan, kilni_program_stub_workspace,                                \
 	  "plan of a Vulkan device: no compute; memory is counted, not held",  \
 	  NO_SOFTMAX, 256, 64 * KIB, 4 * GIB - 2 * MIB, TIB, false, 0, 0)

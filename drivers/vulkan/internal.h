@@ -96,7 +96,7 @@ struct kilni_vk_lane {
 	struct kilni_vk_block block;
 	VkCommandPool pool;
 	VkCommandBuffer commands;
-	uint64_t value;            /* the copy is done when the semaphore has it */
+	uint64_t value;            /* of the semaphore: the copy is done */
 	uint64_t number;           /* of the block that travels */
 	bool busy;
 };

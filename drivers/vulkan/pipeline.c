@@ -188,7 +188,7 @@ static unsigned place_of(const struct kilni_vk_kernel *kernel)
 	return (unsigned)(hash >> 40);
 }
 
-/* The kernel's slot, or the free one where it belongs; none: the table is full. */
+/* The kernel's slot, or the free one where it belongs; none: it is full. */
 static unsigned look(const struct kilni_vk_pipelines *p,
 		     const struct kilni_vk_kernel *kernel, VkPipeline *found)
 {

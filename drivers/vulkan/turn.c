@@ -70,7 +70,8 @@ bool kilni_vk_turns(const struct kilni_vk_batch *batch,
 
 	return kilni_vk_hw_of(batch->queue->base.hw)->tiles &&
 	       p->op == KILNI_OP_COPY && !p->contiguous && !(p->scalars & 1) &&
-	       p->count && make_plan(p, kilni_vk_dtype_bytes(p->dtype[0]), &plan);
+	       p->count &&
+	       make_plan(p, kilni_vk_dtype_bytes(p->dtype[0]), &plan);
 }
 
 enum kiln_status kilni_vk_record_turn(struct kilni_vk_batch *batch,
