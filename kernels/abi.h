@@ -132,13 +132,6 @@ struct kilni_scatter_params {
 	int64_t value_stride[KILNI_RANK_MAX];
 };
 
-/* Bytes of workspace that a scatter needs; 0 for most. */
-static inline uint64_t kilni_scatter_workspace(uint64_t out_count, int is_add,
-					       int is_small_float)
-{
-	return is_add && is_small_float ? out_count * 8 : 0;
-}
-
 /*
  * Reduction of the axes in the bit set axes; out (and index) are dense in the
  * order of the axes that stay. op is one of the REDUCE rows. ANY and ALL write

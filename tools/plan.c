@@ -18,8 +18,8 @@
 /* What no plan can count. */
 static const char *const left_out[] = {
 	"the driver's context and the code of kernels",
-	("the workspace of reductions, scatters and matrix products, but for "
-	 "the target cpu"),
+	("how another card than one of 132 multiprocessors cuts matrix "
+	 "products, on the target cuda"),
 	"memory that other libraries take on the device",
 	"what depends on values: all reads give zeros",
 	"memory that processes other than the planned ones hold",

@@ -6,7 +6,8 @@
 #include <kiln/dtype.h>
 #include <kiln/ops.h>
 
-#include "drivers/cuda/plan.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/scatter.h"
 
 #define BLOCK KILNI_CUDA_BLOCK
 /* Of dense elementwise kernels: the fastest for exp and copies of 1 GiB. */
@@ -252,13 +253,6 @@ static enum kiln_status launch_gather(struct launch *l,
 
 /* ---- kernels of CUDA's own ---- */
 
-static bool sums_wide(const struct kilni_scatter_params *p)
-{
-	return p->update == KILN_UPDATE_ADD &&
-	       (p->dtype == KILN_F32 || p->dtype == KILN_FLEX32 ||
-		p->dtype == KILN_F16 || p->dtype == KILN_BF16);
-}
-
 static enum kiln_status launch_scatter(struct launch *l,
 				       struct kilni_scatter_params *p)
 {
@@ -275,12 +269,12 @@ static enum kiln_status launch_scatter(struct launch *l,
 	if (!p->count)
 		return KILN_OK;
 	l->x = every;
-	if (sums_wide(p))
+	if (kilni_scatter_sums_wide(p))
 		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_WIDEN, p));
 	l->x = blocks_for(l->hw, p->count / p->shape[p->dim]);
 	KILNI_TRY(start_slot(l, dtype, updates[p->update], p));
 	l->x = every;
-	if (sums_wide(p))
+	if (kilni_scatter_sums_wide(p))
 		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_NARROW, p));
 	return KILN_OK;
 }
@@ -425,20 +419,6 @@ bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params)
 {
-	const struct kilni_scatter_params *scatter = params;
-
-	switch (kernel) {
-	case KILNI_KERNEL_REDUCE:
-		return kilni_cuda_reduce_workspace(params);
-	case KILNI_KERNEL_MATMUL:
-		return kilni_cuda_matmul_workspace(
-			kilni_cuda_hw(hw)->multiprocessors, params);
-	case KILNI_KERNEL_SCATTER:
-		return kilni_scatter_workspace(
-			scatter->out_count,
-			scatter->update == KILN_UPDATE_ADD,
-			sums_wide(scatter));
-	default:
-		return 0;
-	}
+	return kilni_cuda_plan_workspace(kilni_cuda_hw(hw)->multiprocessors,
+					 kernel, params);
 }

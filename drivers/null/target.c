@@ -4,6 +4,11 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/vulkan/plan.h"
+
+/* Of the CUDA device that is planned for: it decides how products are split. */
+#define MULTIPROCESSORS 132
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
@@ -15,6 +20,21 @@ static uint64_t cpu_workspace(const struct kilni_hw *hw,
 {
 	(void)hw;
 	return kilni_cpu_workspace(kernel, params);
+}
+
+static uint64_t cuda_workspace(const struct kilni_hw *hw,
+			       enum kilni_kernel kernel, const void *params)
+{
+	(void)hw;
+	return kilni_cuda_plan_workspace(MULTIPROCESSORS, kernel, params);
+}
+
+/* As of a device that is no CPU. */
+static uint64_t vulkan_workspace(const struct kilni_hw *hw,
+				 enum kilni_kernel kernel, const void *params)
+{
+	(void)hw;
+	return kilni_vk_plan_workspace(true, kernel, params);
 }
 
 #define NO_SOFTMAX (1u << KILNI_KERNEL_SOFTMAX)
@@ -32,10 +52,10 @@ static uint64_t cpu_workspace(const struct kilni_hw *hw,
 	X(cpu, cpu_workspace,                                                  \
 	  "plan of a CPU: no compute; memory is counted, not held",            \
 	  NO_SOFTMAX, 64, 4 * KIB, TIB, TIB, false, 2 * MIB, 8 * TIB)          \
-	X(cuda, kilni_program_stub_workspace,                                  \
+	X(cuda, cuda_workspace,                                                \
 	  "plan of a CUDA device: no compute; memory is counted, not held",    \
 	  0, 256, 64 * KIB, TIB, TIB, false, 2 * MIB, 2 * TIB)                 \
-	X(vulkan, kilni_program_stub_workspace,                                \
+	X(vulkan, vulkan_workspace,                                            \
 	  "plan of a Vulkan device: no compute; memory is counted, not held",  \
 	  NO_SOFTMAX, 256, 64 * KIB, 4 * GIB - 2 * MIB, TIB, false, 0, 0)
 

@@ -11,32 +11,6 @@
 #define PARAMS_ALIGNMENT 64
 #define GROUPS_MOST 65535
 
-/* ---- dtypes ---- */
-
-/* flex32 is stored as f32 is, bool(u8) as bool. */
-unsigned kilni_vk_stored(unsigned dtype)
-{
-	switch (dtype) {
-	case KILN_FLEX32:
-		return KILN_F32;
-	case KILN_BOOL_U8:
-		return KILN_BOOL;
-	default:
-		return dtype;
-	}
-}
-
-unsigned kilni_vk_dtype_bytes(unsigned dtype)
-{
-	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
-#define BYTES_(id, value, name, size, cls) [value] = size,
-		KILN_DTYPE_TABLE(BYTES_)
-#undef BYTES_
-	};
-
-	return bytes[dtype];
-}
-
 /* ---- commands ---- */
 
 static enum kiln_status begin(struct kilni_vk_hw *hw,
@@ -426,14 +400,6 @@ bool kilni_vk_has_kernel(enum kilni_kernel kernel)
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params)
 {
-	switch (kernel) {
-	case KILNI_KERNEL_MATMUL:
-		return kilni_vk_matmul_workspace(hw, params);
-	case KILNI_KERNEL_SCATTER:
-		return kilni_vk_scatter_workspace(params);
-	case KILNI_KERNEL_REDUCE:
-		return kilni_vk_reduce_workspace(params);
-	default:
-		return 0;
-	}
+	return kilni_vk_plan_workspace(kilni_vk_hw_of(hw)->tiles, kernel,
+				       params);
 }

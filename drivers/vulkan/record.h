@@ -3,6 +3,7 @@
 #define KILNI_VULKAN_RECORD_H
 
 #include "drivers/vulkan/internal.h"
+#include "kernels/vulkan/plan.h"
 
 /* A dispatch: which kernel, on what, by how many threads. */
 struct kilni_vk_dispatch {
@@ -35,10 +36,6 @@ void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
 			  struct kilni_vk_dispatch *dispatch,
 			  uint64_t threads);
 
-/* The module that stands for a dtype. */
-unsigned kilni_vk_stored(unsigned dtype);
-unsigned kilni_vk_dtype_bytes(unsigned dtype);
-
 /* One kernel's entry each. */
 enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 				    const struct kilni_ew_params *p);
@@ -57,10 +54,5 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 					const struct kilni_matmul_params *p);
 enum kiln_status kilni_vk_record_custom(struct kilni_vk_batch *batch,
 					const struct kilni_custom_params *p);
-
-uint64_t kilni_vk_matmul_workspace(const struct kilni_hw *hw,
-				   const struct kilni_matmul_params *p);
-uint64_t kilni_vk_reduce_workspace(const struct kilni_reduce_params *p);
-uint64_t kilni_vk_scatter_workspace(const struct kilni_scatter_params *p);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/vulkan/record.h"
+#include "kernels/scatter.h"
 
 #include <string.h>
 
@@ -13,18 +14,6 @@
 #define THREADS_REAL 8192
 #define THREADS_SOFTWARE 16
 #define OWNERS_MOST 64
-
-static bool sums_in_f64(const struct kilni_scatter_params *p)
-{
-	return p->update == KILN_UPDATE_ADD &&
-	       (p->dtype == KILN_F32 || p->dtype == KILN_FLEX32 ||
-		p->dtype == KILN_F16 || p->dtype == KILN_BF16);
-}
-
-uint64_t kilni_vk_scatter_workspace(const struct kilni_scatter_params *p)
-{
-	return sums_in_f64(p) ? p->out_count * 8 : 0;
-}
 
 static uint64_t owners_of(const struct kilni_vk_batch *batch,
 			  const struct kilni_scatter_params *p)
@@ -81,7 +70,7 @@ static enum kiln_status record_cast(struct kilni_vk_batch *batch,
 enum kiln_status kilni_vk_record_scatter(struct kilni_vk_batch *batch,
 					 const struct kilni_scatter_params *p)
 {
-	bool wide = sums_in_f64(p);
+	bool wide = kilni_scatter_sums_wide(p);
 
 	if (!p->count)
 		return KILN_OK;

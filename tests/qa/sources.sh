@@ -66,7 +66,8 @@ extra() # what is only distributed
 
 kernel_files()
 {
-	for file in $(files kernels | grep -v '^kernels/vulkan/'); do
+	for file in $(files kernels | grep -v '^kernels/vulkan/') \
+		$(files kernels/vulkan | grep '/plan\.'); do
 		if is_level "$file"; then
 			[ "$1" = level ] && echo "$file"
 		else
@@ -89,7 +90,7 @@ write()
 	files base | list base_sources
 	kernel_files once | list kernel_sources
 	kernel_files level | list level_sources
-	files kernels/vulkan | list kernel_vulkan_sources
+	files kernels/vulkan | grep -v '/plan\.' | list kernel_vulkan_sources
 	spirv_inputs | sort | list spirv_inputs
 	files drivers | grep -v '^drivers/[^/]*/' | list driver_sources
 	for driver in drivers/*/; do

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef KILNI_CUDA_PLAN_H
-#define KILNI_CUDA_PLAN_H
+#ifndef KILNI_KERNELS_CUDA_PLAN_H
+#define KILNI_KERNELS_CUDA_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/abi.h"
 #include "kernels/cuda/params.h"
+#include "kernels/registry.h"
 
 /*
  * How a kernel is cut, from its parameters and the number of multiprocessors
@@ -46,5 +47,10 @@ kilni_cuda_plan_matmul(unsigned multiprocessors,
 		       struct kilni_cuda_matmul *plan);
 uint64_t kilni_cuda_matmul_workspace(unsigned multiprocessors,
 				     const struct kilni_matmul_params *p);
+
+/* Of any kernel. */
+uint64_t kilni_cuda_plan_workspace(unsigned multiprocessors,
+				   enum kilni_kernel kernel,
+				   const void *params);
 
 #endif

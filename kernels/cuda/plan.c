@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drivers/cuda/plan.h"
+#include "kernels/cuda/plan.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "kernels/registry.h"
+#include "kernels/scatter.h"
 
 static uint64_t magnitude(int64_t stride)
 {
@@ -548,4 +549,21 @@ uint64_t kilni_cuda_matmul_workspace(unsigned multiprocessors,
 	if (plan.splits == 1)
 		return 0;
 	return plan.splits * plan.batches * p->m * p->n * sum_bytes(p->dtype);
+}
+
+/* ---- workspaces ---- */
+
+uint64_t kilni_cuda_plan_workspace(unsigned multiprocessors,
+				   enum kilni_kernel kernel, const void *params)
+{
+	switch (kernel) {
+	case KILNI_KERNEL_REDUCE:
+		return kilni_cuda_reduce_workspace(params);
+	case KILNI_KERNEL_MATMUL:
+		return kilni_cuda_matmul_workspace(multiprocessors, params);
+	case KILNI_KERNEL_SCATTER:
+		return kilni_scatter_workspace(params);
+	default:
+		return 0;
+	}
 }
