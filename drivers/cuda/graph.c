@@ -335,6 +335,7 @@ enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
 	KILNI_TRY(kilni_cuda_alive(hw));
 	for (unsigned i = 0; i < graph->draws; i++)
 		KILNI_TRY(set_draw(graph, &graph->draw[i], run));
+	__atomic_store_n(&graph->bad, 0, __ATOMIC_RELAXED);
 	if (!graph->exec)
 		return KILN_OK;
 	KILNI_TRY(kilni_cuda_check(

@@ -212,11 +212,14 @@ static bool needs_mark(const struct kilni_cuda_queue *queue,
 	       (wanted > queue->marked && wanted <= queue->issued);
 }
 
-/* Whether it is to be marked where there is nothing more to issue. */
+/*
+ * Whether it is to be marked where there is nothing more to issue. On a stream
+ * of somebody else's a later mark could lie behind work of his.
+ */
 static bool needs_last_mark(const struct kilni_cuda_queue *queue)
 {
 	return queue->issued != queue->marked &&
-	       (load_wanted(queue) > queue->marked || kilni_is_traced() ||
+	       (queue->wrapped || load_wanted(queue) > queue->marked || kilni_is_traced() ||
 		kilni_cuda_is_lost(hw_of(queue)));
 }
 
@@ -263,7 +266,10 @@ static void note_unmarked(struct kilni_cuda_queue *queue)
 {
 	if (queue->issued == queue->marked)
 		return;
-	__atomic_store_n(&queue->left_ns, kilni_now_ns(), __ATOMIC_RELAXED);
+	/* The time counts from the oldest. */
+	if (!__atomic_load_n(&queue->unmarked, __ATOMIC_RELAXED))
+		__atomic_store_n(&queue->left_ns, kilni_now_ns(),
+				 __ATOMIC_RELAXED);
 	__atomic_store_n(&queue->unmarked, queue->issued, __ATOMIC_RELEASE);
 }
 

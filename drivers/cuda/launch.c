@@ -332,6 +332,11 @@ static enum kiln_status launch_reduce(struct launch *l,
 	kilni_cuda_plan_reduce(p, &plan);
 	if (!plan.outputs)
 		return KILN_OK;
+	if (kilni_cuda_reduce_blocks(&plan) > INT32_MAX ||
+	    (plan.chunks > 1 && plan.outputs > INT32_MAX))
+		return kilni_fail(KILN_ERR_LIMIT, 0,
+				  "cuda: a reduction with %llu results",
+				  (unsigned long long)plan.outputs);
 	l->x = (unsigned)kilni_cuda_reduce_blocks(&plan);
 	l->y = plan.chunks;
 	KILNI_TRY(start_slot(l, stored_dtype(p->dtype),

@@ -132,7 +132,7 @@ static cu_module find_module(const struct kilni_cuda_modules *m,
 static bool is_refusal(int result)
 {
 	return result != CU_OK && !kilni_cuda_is_sticky(result) &&
-	       kilni_cuda_status(result) != KILN_ERR_NO_MEMORY;
+	       kilni_cuda_status(result) != KILN_ERR_OUT_OF_MEMORY;
 }
 
 /* From now on everything is compiled from PTX. */

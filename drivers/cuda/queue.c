@@ -135,6 +135,18 @@ static void unhold(struct kilni_cuda_queue *queue)
 	queue->state = KILNI_CUDA_IDLE;
 }
 
+/* With the device's lock held: those that a lost device left in its list. */
+static void let_go(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_queue *other;
+
+	while ((other = queue->held)) {
+		queue->held = other->next_held;
+		other->held_by = NULL;
+		other->state = KILNI_CUDA_IDLE;
+	}
+}
+
 /* Whoever issued or retired the last entry may not have left yet. */
 static void queue_destroy(struct kilni_queue *base)
 {
@@ -149,6 +161,7 @@ static void queue_destroy(struct kilni_queue *base)
 		if (queue->state != KILNI_CUDA_IDLE || queue->called)
 			kilni_cuda_wait_for_mark(hw);
 	}
+	let_go(queue);
 	pthread_mutex_unlock(&hw->lock);
 	while (__atomic_load_n(&queue->retiring, __ATOMIC_ACQUIRE))
 		sched_yield();

@@ -74,6 +74,14 @@ for result in 200 209 300; do
 		fail "a cubin refused with $result: $got $(cat "$taken.said")"
 done
 
+# No memory for one is no refusal: the next one is a cubin again.
+if [ -n "$made" ]; then
+	got=$(images "${made%% *}" "fail=cuModuleLoadData:1:2")
+	case $got in
+	*"refuses the cubin"* | ptx*) fail "no memory for a cubin: $got" ;;
+	esac
+fi
+
 # A module that the driver refuses is the op's error, a fault the device's.
 for result in 218:KILN_ERR_DRIVER 222:KILN_ERR_DRIVER_TOO_OLD \
 	209:KILN_ERR_UNSUPPORTED; do

@@ -5,6 +5,7 @@
  * put on the stream, and the program's behind kiln's. Exit status 1: not so.
  */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,40 @@ static void work_between(struct kiln_device *device, void *native,
 	       "the deleter was not called once for each");
 }
 
+#define LATER 5000
+
+/*
+ * Who waits for kiln's work does not wait for what the program has put on its
+ * stream behind it: 20 us and more for each copy, where the library is slow.
+ */
+static void work_behind(struct kiln_device *device, void *native,
+			struct kiln_stream *stream, uint64_t memory)
+{
+	const char *settings = getenv("KILN_STUB_CUDA");
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+	const int64_t shape[] = { COUNT };
+	static float values[COUNT], last;
+	float first = 3;
+
+	if (!settings || !strstr(settings, "async=20"))
+		return;
+	OK(cuMemcpyHtoDAsync_v2_(memory, &first, sizeof(first), native));
+	OK(cuStreamSynchronize_(native));
+	OK(kiln_ones(&y, device, KILN_F32, 1, shape));
+	OK(kiln_add(&y, y, y));
+	OK(kiln_stream_flush(stream));
+	__atomic_store_n((uint32_t *)(void *)&last, 0, __ATOMIC_RELEASE);
+	for (int i = 0; i < LATER; i++)
+		OK(cuMemcpyDtoHAsync_v2_(i + 1 < LATER ? &first : &last,
+					 memory, sizeof(last), native));
+	OK(kiln_tensor_read(y, values, BYTES));
+	expect(!__atomic_load_n((uint32_t *)(void *)&last, __ATOMIC_ACQUIRE),
+	       "a read waited for the program's own work");
+	expect(values[COUNT - 1] == 2, "a wrong value");
+	kiln_tensor_release(y);
+	OK(cuStreamSynchronize_(native));
+}
+
 static void refusals(struct kiln_device *device, void *native, uint64_t memory)
 {
 	struct kiln_stream *stream = NULL;
@@ -211,6 +246,7 @@ int main(int argc, char **argv)
 	OK(kiln_stream_wrap(&stream, device, native));
 	OK(kiln_stream_set_current(device, stream));
 	work_between(device, native, stream, memory);
+	work_behind(device, native, stream, memory);
 	refusals(device, native, memory);
 	large_file(device);
 	/* Given back and wrapped again. */
