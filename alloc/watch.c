@@ -97,8 +97,9 @@ static void settle_page(struct kilni_pools *pools,
 	struct kilni_block *block;
 
 	for (block = page->first; block; block = block->after) {
-		if (!block->stale || kilni_head_state(kilni_head_of(block)) &
-					     KILNI_HEAD_LIVE)
+		/* Small slices may live in a page that lies there. */
+		if (!block->stale || block->state == KILNI_BLOCK_PAGE ||
+		    kilni_head_state(kilni_head_of(block)) & KILNI_HEAD_LIVE)
 			continue;
 		kilni_head_settle(block);
 		if (kilni_uses_done(pools, block))

@@ -59,7 +59,8 @@ uint64_t kilni_entry_items(const struct kilni_entry *entry)
 	case KILNI_KERNEL_GATHER:
 		return entry->params.gather.count;
 	case KILNI_KERNEL_SCATTER:
-		return entry->params.scatter.count;
+		return kilni_max_u64(entry->params.scatter.count,
+				     entry->params.scatter.out_count);
 	case KILNI_KERNEL_REDUCE:
 		for (unsigned d = 0; d < r->rank; d++)
 			items *= r->shape[d];

@@ -358,6 +358,9 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 	to->seq = seq;
 }
 
+/* Work items that may wait for more: some ten microseconds of a GPU. */
+#define GATHERED_MOST (1u << 20)
+
 static enum kiln_status append(struct kilni_stream *stream,
 			       struct kilni_job *job, bool waits)
 {
@@ -369,7 +372,10 @@ static enum kiln_status append(struct kilni_stream *stream,
 					    job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
-	stream->gathered += kilni_entry_items(&job->entry);
+	/* What a kernel of the program's does with an element is not known. */
+	stream->gathered += job->entry.kernel == KILNI_KERNEL_CUSTOM
+				    ? GATHERED_MOST + 1
+				    : kilni_entry_items(&job->entry);
 	status = note_uses(stream, job, entry->seq);
 	if (status == KILN_OK)
 		kilni_ring_commit(stream);
@@ -377,9 +383,6 @@ static enum kiln_status append(struct kilni_stream *stream,
 		kilni_ring_commit_nothing(stream, entry);
 	return status;
 }
-
-/* Work items that may wait for more: some ten microseconds of a GPU. */
-#define GATHERED_MOST (1u << 20)
 
 /*
  * Whether that is enough for the device, which has the others to do. What may

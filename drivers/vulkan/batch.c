@@ -391,7 +391,7 @@ static void check_progress(struct kilni_vk_hw *hw, uint64_t since_ns)
 		kilni_vk_lose(hw, true);
 }
 
-void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value)
+void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value, uint64_t since_ns)
 {
 	VkSemaphoreWaitInfo info = {
 		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
@@ -410,7 +410,7 @@ void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value)
 	kilni_error_restore(&before);
 	if (status == KILN_ERR_DEVICE_LOST)
 		kilni_vk_lose(hw, false);
-	check_progress(hw, 0);
+	check_progress(hw, since_ns);
 }
 
 enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
@@ -451,7 +451,7 @@ enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
 		if (kilni_now_ns() - start < hw->spin_ns)
 			continue;
 		if (alone && !has_work(hw))
-			kilni_vk_sleep(hw, value);
+			kilni_vk_sleep(hw, value, start);
 		else
 			nanosleep(&nap, NULL);
 		check_progress(hw, start);
@@ -647,7 +647,7 @@ static void *run_thread(void *arg)
 		if (hw->retiring)
 			pthread_cond_wait(&hw->moved, &hw->lock);
 		pthread_mutex_unlock(&hw->lock);
-		kilni_vk_sleep(hw, value);
+		kilni_vk_sleep(hw, value, 0);
 		kilni_vk_retire(hw, true);
 	}
 }

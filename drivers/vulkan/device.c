@@ -153,7 +153,8 @@ static struct kilni_vk_hw *open_devices;
 
 /*
  * The vendor's library is taken down when the process exits, whatever is in
- * flight: no thread of ours may be in it then.
+ * flight, and a thread that is in it then may crash. The device's own is kept
+ * out of it here; those that move data or submit for others are not.
  */
 static void park_all(void)
 {

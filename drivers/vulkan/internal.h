@@ -247,8 +247,11 @@ void kilni_vk_batch_list(struct kilni_vk_batch *batch,
  */
 void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls);
 
-/* Waits in the driver until the semaphore has value, or for a slice. */
-void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value);
+/*
+ * Waits in the driver until the semaphore has value, or for a slice. A device
+ * is not hung that had nothing to do before since_ns.
+ */
+void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value, uint64_t since_ns);
 
 /*
  * Commands outside of any queue's order: handed over, and waited for until the

@@ -218,8 +218,12 @@ static void move_blocks(struct transfer *t, struct kilni_vk_lane *lane,
 	uint64_t number;
 
 	while (take_block(t, &number)) {
-		note_failure(t, finish_block(t, &lane[at]));
-		note_failure(t, start_block(t, &lane[at], number));
+		enum kiln_status status = finish_block(t, &lane[at]);
+
+		/* A lane that may still travel is not used again. */
+		if (status == KILN_OK)
+			status = start_block(t, &lane[at], number);
+		note_failure(t, status);
 		at = (at + 1) % lanes;
 	}
 	/* After a failure too: what still travels needs its lane. */
@@ -336,7 +340,11 @@ enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 	uint64_t at;
 
 	pthread_mutex_lock(&hw->staging_lock);
-	if (kilni_vk_find_pin(hw, host, bytes, &buffer, &at))
+	/* The one before may have left its lanes travelling. */
+	if (kilni_vk_is_lost(hw))
+		note_failure(&t, kilni_fail(KILN_ERR_DEVICE_LOST, 0,
+					    "vulkan: the device is lost"));
+	else if (kilni_vk_find_pin(hw, host, bytes, &buffer, &at))
 		note_failure(&t, move_pinned(&t, buffer, at));
 	else
 		move_staged(&t);

@@ -278,6 +278,30 @@ START_TEST(pinned_transfers)
 }
 END_TEST
 
+/*
+ * A device that had nothing to do until now is not hung for that: the first
+ * copy takes longer than one wait for it, a fifth of a second's memory.
+ */
+START_TEST(a_long_first_copy)
+{
+	const int64_t count = (int64_t)256 << 20;
+	unsigned char *data = calloc((size_t)count, 1);
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	struct kiln_host_range range = { data, (size_t)count };
+
+	ck_assert_ptr_nonnull(data);
+	kiln_device_release(dev);
+	setenv("KILN_VULKAN_TIMEOUT_MS", "4000", 1);
+	dev = open_device(SELECTOR);
+	OK(kiln_device_stage(dev, &range, 1));
+	OK(kiln_tensor_from_data(&t, dev, KILN_U8, 1, &count, data,
+				 (size_t)count));
+	OK(kiln_device_unstage(dev, &range, 1));
+	kiln_tensor_release(t);
+	free(data);
+}
+END_TEST
+
 /* In a child: a device's threads do not outlive the fork of a test. */
 static bool is_there(void)
 {
@@ -316,6 +340,7 @@ int main(void)
 	tcase_add_test(staging, staged_transfers);
 	tcase_add_test(staging, staged_transfers_fail);
 	tcase_add_test(staging, pinned_transfers);
+	tcase_add_test(staging, a_long_first_copy);
 	suite_add_tcase(suite, staging);
 	return run_suite(suite);
 }
