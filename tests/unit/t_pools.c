@@ -5,6 +5,7 @@
 
 #include "alloc/internal.h"
 #include "base/poison.h"
+#include "tests/unit/sanitized.h"
 
 static const char *message(void)
 {
@@ -306,24 +307,25 @@ static void take_quickly(struct kilni_pools *pools, uint64_t bytes,
  * another size grows (_i 0) or that nobody needs them any more (_i 1). */
 START_TEST(merging_in_portions)
 {
-	enum { MANY = 100000 };
-	static struct kilni_slice slices[MANY];
+	enum { MOST = 50000 };
+	static struct kilni_slice slices[MOST];
+	const unsigned many = IS_SLOW ? 5000 : MOST;
 	struct fake_hw hw = fake_hw(64 * GiB);
 	struct kilni_pools *pools = pools_new(&hw, 0, 0);
 	const struct kilni_use use = fake_work(0);
 	uint64_t before, after;
-	unsigned i, live = _i ? 1 : MANY;
+	unsigned i, live = _i ? 1 : many;
 
 	fake_complete(0);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < many; i++)
 		take_quickly(pools, 64, &slices[i]);
-	shuffle(slices, MANY);
-	for (i = 0; i < MANY; i++)
+	shuffle(slices, many);
+	for (i = 0; i < many; i++)
 		kilni_pools_free(pools, &slices[i], &use, 1);
 	memset(slices, 0, sizeof(slices));
 	before = binned(pools);
-	ck_assert_uint_gt(before, MANY / 10 * 9);
-	for (i = 0; before && i < 20 * MANY; i++, before = after) {
+	ck_assert_uint_gt(before, many / 10 * 9);
+	for (i = 0; before && i < 20 * many; i++, before = after) {
 		struct kilni_slice *slice = &slices[i % live];
 
 		if (slice->block)
