@@ -323,13 +323,14 @@ static bool is_there(void)
 
 int main(void)
 {
+	TCase *tiles, *staging;
 	Suite *suite;
-	TCase *tiles = tcase_create("tiles");
-	TCase *staging = tcase_create("staging");
 
 	if (!is_there())
 		return 77;
 	suite = suite_create("vulkan_gpu");
+	tiles = tcase_create("tiles");
+	staging = tcase_create("staging");
 	tcase_add_checked_fixture(tiles, setup_tiles, teardown);
 	tcase_set_timeout(tiles, 120);
 	tcase_add_loop_test(tiles, products_by_tiles, 0, PRODUCTS);
