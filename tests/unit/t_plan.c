@@ -255,14 +255,14 @@ START_TEST(targets_are_listed)
 END_TEST
 
 /* The most bytes that were live while the work was done under a target. */
-static uint64_t peak_of(const char *target, void (*work)(void))
+static uint64_t peak_of(const char *target, void (*compute)(void))
 {
 	struct kiln_memory_usage usage = { .struct_size = sizeof(usage) };
 	bool available = false;
 
 	be_planned(target);
 	dev = open_device("cpu:1");
-	work();
+	compute();
 	OK(kiln_memory_usage(dev, &usage, &available));
 	ck_assert(available);
 	kiln_device_release(dev);
