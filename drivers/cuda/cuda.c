@@ -336,6 +336,7 @@ static void device_close(struct kilni_hw *base)
 	if (own) {
 		kilni_cuda_attendant_fini(hw);
 		entered = kilni_cuda.context_push(hw->context) == CU_OK;
+		kilni_cuda_queues_free(hw);
 		kilni_cuda_modules_fini(hw, entered);
 		kilni_cuda_staging_fini(hw);
 		if (entered)

@@ -59,6 +59,7 @@ struct kilni_cuda_hw {
 
 	pthread_mutex_t lock;  /* of the queues' states and lists */
 	pthread_cond_t moved;  /* some queue has been marked, or is idle */
+	struct kilni_cuda_queue *dead; /* what others may still look at */
 	struct kilni_cuda_attendant attendant;
 	struct kilni_cuda_staging staging;
 	struct kilni_cuda_modules modules;
@@ -204,6 +205,8 @@ struct kilni_cuda_queue {
 	uint64_t issued;
 	uint64_t reports_taken;
 	struct kilni_cuda_queue *next_run;
+	struct kilni_cuda_queue *next_dead;
+	int dead;              /* atomic: destroyed; its memory stays */
 	struct kilni_gate_watch gate;
 
 	/* What the device has done; pinned, written by the stream. */
@@ -227,6 +230,9 @@ extern const struct kilni_queue_ops kilni_cuda_queue_ops;
 
 /* Goes on with a queue whose state is BUSY. */
 void kilni_cuda_queue_run(struct kilni_cuda_queue *queue);
+
+/* Frees the queues that were destroyed, with the context current. */
+void kilni_cuda_queues_free(struct kilni_cuda_hw *hw);
 /* Tells the scheduler of what the device has done. */
 void kilni_cuda_queue_retire(struct kilni_cuda_queue *queue);
 /* Waits until all that is marked has retired, or the device is lost. */

@@ -147,12 +147,15 @@ static void let_go(struct kilni_cuda_queue *queue)
 	}
 }
 
-/* Whoever issued or retired the last entry may not have left yet. */
+/*
+ * Whoever issued or retired the last entry may not have left yet. Of a lost
+ * device other queues may still walk past entries that waited for this one: its
+ * memory goes with the device.
+ */
 static void queue_destroy(struct kilni_queue *base)
 {
 	struct kilni_cuda_queue *queue = cuda_queue(base);
 	struct kilni_cuda_hw *hw = hw_of(queue);
-	bool entered;
 
 	pthread_mutex_lock(&hw->lock);
 	while (queue->state != KILNI_CUDA_IDLE || queue->called) {
@@ -162,13 +165,22 @@ static void queue_destroy(struct kilni_queue *base)
 			kilni_cuda_wait_for_mark(hw);
 	}
 	let_go(queue);
+	__atomic_store_n(&queue->dead, 1, __ATOMIC_SEQ_CST);
+	queue->next_dead = hw->dead;
+	hw->dead = queue;
 	pthread_mutex_unlock(&hw->lock);
-	while (__atomic_load_n(&queue->retiring, __ATOMIC_ACQUIRE))
+	while (__atomic_load_n(&queue->retiring, __ATOMIC_SEQ_CST))
 		sched_yield();
-	entered = kilni_cuda.context_push(hw->context) == CU_OK;
-	free_queue(queue);
-	if (entered)
-		kilni_cuda_leave();
+}
+
+void kilni_cuda_queues_free(struct kilni_cuda_hw *hw)
+{
+	struct kilni_cuda_queue *queue;
+
+	while ((queue = hw->dead)) {
+		hw->dead = queue->next_dead;
+		free_queue(queue);
+	}
 }
 
 static enum kiln_status queue_submit(struct kilni_queue *base, uint64_t upto)

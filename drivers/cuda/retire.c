@@ -135,6 +135,12 @@ static void retire_graph(struct kilni_cuda_queue *queue,
 		(void)!queue->client.check(queue->client.context, run);
 }
 
+/* What it would tell its scheduler nobody hears any more. */
+static bool is_dead(const struct kilni_cuda_queue *queue)
+{
+	return __atomic_load_n(&queue->dead, __ATOMIC_SEQ_CST);
+}
+
 /* False: what the entry waited for has not retired on the other queue. */
 static bool retire_entry(struct kilni_cuda_queue *queue,
 			 const struct kilni_entry *entry)
@@ -151,6 +157,8 @@ static bool retire_entry(struct kilni_cuda_queue *queue,
 	if (entry->kind != KILNI_ENTRY_WAIT)
 		return true;
 	target = cuda_queue(entry->params.wait.wait_queue);
+	if (is_dead(target))
+		return true;
 	if (load_retired(target) < entry->params.wait.wait_seq)
 		kilni_cuda_queue_retire(target);
 	return load_retired(target) >= entry->params.wait.wait_seq;
@@ -204,12 +212,16 @@ static void retire_upto(struct kilni_cuda_queue *queue, uint64_t upto)
 
 void kilni_cuda_queue_retire(struct kilni_cuda_queue *queue)
 {
-	uint64_t upto = done_upto(queue);
+	uint64_t upto;
 
-	if (load_retired(queue) >= upto ||
-	    __atomic_exchange_n(&queue->retiring, 1, __ATOMIC_ACQUIRE))
+	if (is_dead(queue))
 		return;
-	retire_upto(queue, upto);
+	upto = done_upto(queue);
+	if (load_retired(queue) >= upto ||
+	    __atomic_exchange_n(&queue->retiring, 1, __ATOMIC_SEQ_CST))
+		return;
+	if (!is_dead(queue))
+		retire_upto(queue, upto);
 	__atomic_store_n(&queue->retiring, 0, __ATOMIC_RELEASE);
 }
 
