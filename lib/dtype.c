@@ -14,12 +14,6 @@ static const struct dtype_row rows[KILN_DTYPE_COUNT] = {
 #undef ROW
 };
 
-const uint8_t kilni_dtype_bytes[KILN_DTYPE_COUNT] = {
-#define BYTES(id, value, name, bytes, cls) bytes,
-	KILN_DTYPE_TABLE(BYTES)
-#undef BYTES
-};
-
 bool kilni_is_dtype(int dtype)
 {
 	return dtype >= 0 && dtype < KILN_DTYPE_COUNT;

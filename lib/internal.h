@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "drivers/driver.h"
+#include "kernels/dtype.h"
 #include "kernels/registry.h"
 #include "sched/graph.h"
 #include "sched/sched.h"
@@ -329,9 +330,6 @@ struct kiln_tensor {
 	int64_t shape[KILN_RANK_MAX];
 	int64_t stride[KILN_RANK_MAX]; /* bytes */
 };
-
-/* Bytes of an element of each dtype; every op asks. */
-extern const uint8_t kilni_dtype_bytes[KILN_DTYPE_COUNT];
 
 static inline int64_t kilni_size(const struct kiln_tensor *t)
 {

@@ -5,6 +5,7 @@
 
 #include <kiln/dtype.h>
 
+#include "kernels/dtype.h"
 #include "kernels/registry.h"
 
 /*
@@ -21,12 +22,6 @@
 #define TILE 2048
 /* Elements that a helper takes at a time. */
 #define UNIT (8 * TILE)
-
-static const uint8_t dtype_bytes[KILN_DTYPE_COUNT] = {
-#define BYTES(id, value, name, bytes, cls) [id] = bytes,
-	KILN_DTYPE_TABLE(BYTES)
-#undef BYTES
-};
 
 /* Slots that hold operands of an op, a bit each. */
 static unsigned operand_slots(const struct kilni_ew_params *ew)
@@ -59,7 +54,7 @@ static bool clash(const struct kilni_range *a, const struct kilni_range *b)
 static struct kilni_range range_of(uint64_t address, uint64_t count,
 				   unsigned dtype, bool written)
 {
-	uint32_t bytes = dtype_bytes[dtype];
+	uint32_t bytes = kilni_dtype_bytes[dtype];
 
 	return (struct kilni_range){ address, address + count * bytes, bytes,
 				     written };

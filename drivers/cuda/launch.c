@@ -7,6 +7,7 @@
 #include <kiln/ops.h>
 
 #include "kernels/cuda/plan.h"
+#include "kernels/dtype.h"
 #include "kernels/scatter.h"
 
 #define BLOCK KILNI_CUDA_BLOCK
@@ -14,19 +15,6 @@
 #define DENSE_BLOCK 128
 /* Blocks per multiprocessor after which threads take several turns. */
 #define BLOCKS_MOST 64
-
-/* flex32 is stored as f32 is, bool(u8) as bool is. */
-static unsigned stored_dtype(unsigned dtype)
-{
-	switch (dtype) {
-	case KILN_FLEX32:
-		return KILN_F32;
-	case KILN_BOOL_U8:
-		return KILN_BOOL;
-	default:
-		return dtype;
-	}
-}
 
 struct launch {
 	struct kilni_cuda_hw *hw;
@@ -119,7 +107,7 @@ static unsigned ew_dtype(const struct kilni_ew_params *p)
 	bool fills = p->op == KILNI_OP_FULL || p->op == KILNI_OP_ARANGE ||
 		     p->op == KILNI_OP_RANDOM;
 
-	return stored_dtype(p->dtype[fills ? 0 : 1]);
+	return kilni_dtype_stored(p->dtype[fills ? 0 : 1]);
 }
 
 /* Elements that a thread of the dense form takes at a time. */
@@ -171,7 +159,7 @@ static enum kiln_status launch_form(struct launch *l,
 static bool is_plain_copy(const struct kilni_ew_params *p)
 {
 	return p->op == KILNI_OP_COPY && !(p->scalars & 1) &&
-	       stored_dtype(p->dtype[0]) == stored_dtype(p->dtype[1]);
+	       kilni_dtype_stored(p->dtype[0]) == kilni_dtype_stored(p->dtype[1]);
 }
 
 /*
@@ -208,7 +196,7 @@ static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
 static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 {
 	unsigned form = kilni_cuda_ew_form(p);
-	unsigned bytes = kilni_cuda_bytes(ew_dtype(p));
+	unsigned bytes = kilni_dtype_bytes[ew_dtype(p)];
 	struct kilni_cuda_turn turn;
 
 	if (!p->count)
@@ -264,7 +252,7 @@ static enum kiln_status launch_scatter(struct launch *l,
 		[KILN_UPDATE_MAX] = KILNI_CUDA_SCATTER_MAX,
 	};
 	unsigned every = blocks_for(l->hw, p->out_count);
-	unsigned dtype = stored_dtype(p->dtype);
+	unsigned dtype = kilni_dtype_stored(p->dtype);
 
 	if (!p->count)
 		return KILN_OK;
@@ -339,14 +327,14 @@ static enum kiln_status launch_reduce(struct launch *l,
 				  (unsigned long long)plan.outputs);
 	l->x = (unsigned)kilni_cuda_reduce_blocks(&plan);
 	l->y = plan.chunks;
-	KILNI_TRY(start_slot(l, stored_dtype(p->dtype),
+	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype),
 			     plan.columns > 1 ? slot.columns : slot.plain,
 			     &plan));
 	if (plan.chunks == 1)
 		return KILN_OK;
 	l->x = (unsigned)plan.outputs;
 	l->y = 1;
-	return start_slot(l, stored_dtype(p->dtype), slot.finish, &plan);
+	return start_slot(l, kilni_dtype_stored(p->dtype), slot.finish, &plan);
 }
 
 static enum kiln_status launch_matmul(struct launch *l,
@@ -368,12 +356,12 @@ static enum kiln_status launch_matmul(struct launch *l,
 	l->x = (unsigned)tiles;
 	l->y = plan.splits;
 	l->z = (unsigned)kilni_min_u64(plan.batches, 65535);
-	KILNI_TRY(start_slot(l, stored_dtype(p->dtype), slot, &plan));
+	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype), slot, &plan));
 	if (plan.splits == 1)
 		return KILN_OK;
 	l->x = blocks_for(l->hw, plan.batches * p->m * p->n);
 	l->y = l->z = 1;
-	return start_slot(l, stored_dtype(p->dtype), KILNI_CUDA_MATMUL_ADD,
+	return start_slot(l, kilni_dtype_stored(p->dtype), KILNI_CUDA_MATMUL_ADD,
 			  &plan);
 }
 
@@ -382,7 +370,7 @@ static enum kiln_status launch_softmax(struct launch *l,
 {
 	enum kilni_cuda_slot slot = kilni_cuda_plan_softmax(p, &l->x);
 
-	return start_slot(l, stored_dtype(p->dtype), slot, p);
+	return start_slot(l, kilni_dtype_stored(p->dtype), slot, p);
 }
 
 /* ---- entries ---- */

@@ -26,7 +26,7 @@ struct side {
 static bool fit_runs(const struct kilni_matmul_params *p,
 		     const struct side *side, unsigned module, bool along_k)
 {
-	unsigned bytes = kilni_vk_dtype_bytes(module);
+	unsigned bytes = kilni_dtype_bytes[module];
 	int64_t run = bytes == 8 ? 2 : 4;
 	uint64_t length = along_k ? side->k : side->rows;
 	int64_t other = along_k ? side->row_stride : side->k_stride;

@@ -313,7 +313,7 @@ void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
 enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 				    const struct kilni_ew_params *p)
 {
-	unsigned dtype = kilni_vk_stored(p->dtype[is_source(p->op) ? 0 : 1]);
+	unsigned dtype = kilni_dtype_stored(p->dtype[is_source(p->op) ? 0 : 1]);
 	unsigned form = ew_form(p), lanes = ew_lanes(dtype, form);
 	struct kilni_vk_dispatch dispatch = {
 		.params = p,

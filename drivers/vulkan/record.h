@@ -3,6 +3,7 @@
 #define KILNI_VULKAN_RECORD_H
 
 #include "drivers/vulkan/internal.h"
+#include "kernels/dtype.h"
 #include "kernels/vulkan/plan.h"
 
 /* A dispatch: which kernel, on what, by how many threads. */

@@ -50,7 +50,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	uint64_t parts = merges ? r->outputs : r->outputs * r->chunks;
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
-	kilni_vk_name(kernel, "reduce", kilni_vk_stored(p->dtype),
+	kilni_vk_name(kernel, "reduce", kilni_dtype_stored(p->dtype),
 		      fold_of(p->op));
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = (uint16_t)mode;

@@ -38,7 +38,7 @@ static enum kiln_status record_lanes(struct kilni_vk_batch *batch,
 	};
 	uint64_t owners = owners_of(batch, p);
 
-	kilni_vk_name(&dispatch.kernel, "scatter", kilni_vk_stored(p->dtype),
+	kilni_vk_name(&dispatch.kernel, "scatter", kilni_dtype_stored(p->dtype),
 		      0);
 	dispatch.kernel.constant[0] = (uint16_t)p->update;
 	dispatch.kernel.constant[1] = (uint16_t)p->index_dtype;

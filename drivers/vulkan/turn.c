@@ -71,7 +71,7 @@ bool kilni_vk_turns(const struct kilni_vk_batch *batch,
 	return kilni_vk_hw_of(batch->queue->base.hw)->tiles &&
 	       p->op == KILNI_OP_COPY && !p->contiguous && !(p->scalars & 1) &&
 	       p->count &&
-	       make_plan(p, kilni_vk_dtype_bytes(p->dtype[0]), &plan);
+	       make_plan(p, kilni_dtype_bytes[p->dtype[0]], &plan);
 }
 
 enum kiln_status kilni_vk_record_turn(struct kilni_vk_batch *batch,
@@ -81,7 +81,7 @@ enum kiln_status kilni_vk_record_turn(struct kilni_vk_batch *batch,
 	struct kilni_vk_dispatch dispatch = {
 		.params = &plan, .params_bytes = sizeof(plan)
 	};
-	unsigned bytes = kilni_vk_dtype_bytes(p->dtype[0]);
+	unsigned bytes = kilni_dtype_bytes[p->dtype[0]];
 
 	(void)make_plan(p, bytes, &plan);
 	kilni_vk_name(&dispatch.kernel, "turn", bytes, 0);

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/reduce_folds.h"
 #include "kernels/cpu/reduce_half.h"
+#include "kernels/dtype.h"
 #include "kernels/registry.h"
 
 #define ENTRY__(suffix) kilni_reduce_##suffix
@@ -200,17 +201,6 @@ static void choose_truth(struct method *m, unsigned op, int is_float,
 	m->constants.flip = is_float ? ~(1ull << (8 * bytes - 1)) : UINT64_MAX;
 }
 
-static unsigned dtype_bytes(unsigned dtype)
-{
-	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
-#define BYTES_(id, value, name, size, cls) [value] = size,
-		KILN_DTYPE_TABLE(BYTES_)
-#undef BYTES_
-	};
-
-	return bytes[dtype];
-}
-
 static int dtype_is(unsigned dtype, enum kiln_dtype_class cls)
 {
 	static const uint8_t classes[KILN_DTYPE_COUNT] = {
@@ -226,7 +216,7 @@ static struct method choose(const struct kilni_reduce_params *p)
 {
 	struct method m = { .form = FORM_RAW, .scale = 1 };
 	const int is_float = dtype_is(p->dtype, KILN_CLASS_FLOAT);
-	const size_t bytes = dtype_bytes(p->dtype);
+	const size_t bytes = kilni_dtype_bytes[p->dtype];
 
 	if (p->op == KILNI_OP_ANY || p->op == KILNI_OP_ALL)
 		choose_truth(&m, p->op, is_float, bytes);
@@ -680,7 +670,7 @@ static void write_one(struct job *job, char *out, const char *acc)
 	case FORM_ANY:
 	case FORM_ALL:
 		value = (bits != 0) == (job->method.form == FORM_ANY);
-		store_low(out, value, dtype_bytes(job->p->out_dtype));
+		store_low(out, value, kilni_dtype_bytes[job->p->out_dtype]);
 		return;
 	case FORM_KEY:
 		value ^= job->method.constants.flip;
@@ -700,7 +690,7 @@ static void write_one(struct job *job, char *out, const char *acc)
 static void write_indices(const struct job *job, uint64_t first, uint64_t w,
 			  const uint64_t *index)
 {
-	const size_t bytes = dtype_bytes(job->p->index_dtype);
+	const size_t bytes = kilni_dtype_bytes[job->p->index_dtype];
 	char *out = (char *)(uintptr_t)job->p->index + first * bytes;
 	uint64_t i;
 
@@ -712,8 +702,10 @@ static unsigned out_bytes(const struct job *job)
 {
 	const struct kilni_reduce_params *p = job->p;
 
-	return dtype_bytes(p->op == KILNI_OP_ANY || p->op == KILNI_OP_ALL ?
-				   p->out_dtype : p->dtype);
+	return kilni_dtype_bytes[p->op == KILNI_OP_ANY ||
+						 p->op == KILNI_OP_ALL
+					 ? p->out_dtype
+					 : p->dtype];
 }
 
 static void write_tile(struct job *job, uint64_t first, uint64_t w,
@@ -906,7 +898,7 @@ void ENTRY(const struct kilni_reduce_params *p, struct kilni_team *team)
 	if (job.plan.outputs == 0)
 		return;
 	job.method = choose(p);
-	job.in_bytes = dtype_bytes(p->dtype);
+	job.in_bytes = kilni_dtype_bytes[p->dtype];
 	job.in = (const char *)(uintptr_t)p->in +
 		 job.plan.base * (int64_t)job.in_bytes;
 	job.partials = (char *)(uintptr_t)p->workspace;

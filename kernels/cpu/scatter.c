@@ -6,7 +6,9 @@
 #include <kiln/dtype.h>
 #include <kiln/ops.h>
 
+#include "kernels/dtype.h"
 #include "kernels/kl/kl.h"
+#include "kernels/scatter.h"
 
 #include "kernels/kl/common.kl"
 #include "kernels/kl/convert.kl"
@@ -361,30 +363,17 @@ static void narrow(void *arg, uint64_t part)
 			x[i] = (float)w[i];
 }
 
-static const uint8_t dtype_bytes[KILN_DTYPE_COUNT] = {
-#define BYTES(id, value, name, bytes, cls) [id] = bytes,
-	KILN_DTYPE_TABLE(BYTES)
-#undef BYTES
-};
-
-static int sums_in_f64(const struct kilni_scatter_params *p)
-{
-	return p->update == KILN_UPDATE_ADD &&
-	       (p->dtype == KILN_F32 || p->dtype == KILN_FLEX32 ||
-		p->dtype == KILN_F16 || p->dtype == KILN_BF16);
-}
-
 void KILNI_ISA(kilni_scatter)(const struct kilni_scatter_params *p,
 			      struct kilni_team *team)
 {
 	struct kilni_scatter_params copy = *p;
-	int wide = sums_in_f64(p);
+	int wide = kilni_scatter_sums_wide(p);
 	struct job j = {
 		.p = &copy,
 		.update = updates[p->dtype][p->update],
 		.out = (char *)(uintptr_t)(wide ? p->workspace : p->out),
-		.out_bytes = wide ? 8 : dtype_bytes[p->dtype],
-		.value_bytes = dtype_bytes[p->dtype],
+		.out_bytes = wide ? 8 : kilni_dtype_bytes[p->dtype],
+		.value_bytes = kilni_dtype_bytes[p->dtype],
 		.last = p->rank - 1u,
 	};
 	struct kilni_team *inner = p->count < SMALL ? NULL : team;

@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include <kiln/dtype.h>
-
 #include "base/base.h"
+#include "kernels/dtype.h"
 #include "kernels/registry.h"
 #include "kernels/scatter.h"
 
@@ -18,17 +17,6 @@ static uint64_t magnitude(int64_t stride)
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
 	return a / b + (a % b != 0);
-}
-
-unsigned kilni_cuda_bytes(unsigned dtype)
-{
-	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
-#define BYTES_(id, value, name, size, cls) [value] = size,
-		KILN_DTYPE_TABLE(BYTES_)
-#undef BYTES_
-	};
-
-	return bytes[dtype];
 }
 
 /* ---- forms ---- */
@@ -247,7 +235,7 @@ static uint32_t power_at_most(uint64_t most)
 /* Elements that a thread reads at once along a row. */
 static uint32_t row_vector(const struct kilni_reduce_params *p)
 {
-	return 16 / kilni_cuda_bytes(p->dtype);
+	return 16 / kilni_dtype_bytes[p->dtype];
 }
 
 /* Whether several columns can be read at once. */
@@ -255,7 +243,7 @@ static bool columns_fit(const struct kilni_reduce_params *p,
 			const struct axis *kept, const struct axis *reduced,
 			const struct kilni_cuda_reduce *r)
 {
-	uint32_t bytes = kilni_cuda_bytes(p->dtype);
+	uint32_t bytes = kilni_dtype_bytes[p->dtype];
 	int64_t columns = KILNI_CUDA_COLUMNS(bytes);
 
 	if (r->reduced_rank > 1 || p->in % ((uint64_t)columns * bytes) ||
@@ -289,7 +277,7 @@ static void choose_lanes(const struct kilni_reduce_params *p, bool indexed,
 		return;
 	}
 	if (!indexed && columns_fit(p, kept, reduced, r)) {
-		r->columns = KILNI_CUDA_COLUMNS(kilni_cuda_bytes(p->dtype));
+		r->columns = KILNI_CUDA_COLUMNS(kilni_dtype_bytes[p->dtype]);
 		outputs /= r->columns;
 	}
 	/* Few columns leave threads for more of the rows. */
@@ -365,8 +353,8 @@ void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 	plan->index = p->index;
 	plan->partial = p->workspace;
 	plan->dtype = p->dtype;
-	plan->out_bytes = kilni_cuda_bytes(p->out_dtype);
-	plan->index_bytes = kilni_cuda_bytes(p->index_dtype);
+	plan->out_bytes = kilni_dtype_bytes[p->out_dtype];
+	plan->index_bytes = kilni_dtype_bytes[p->index_dtype];
 	plan_shape(p, plan);
 }
 
@@ -396,7 +384,7 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 enum kilni_cuda_slot
 kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks)
 {
-	uint64_t each = KILNI_CUDA_SOFTMAX_EACH(kilni_cuda_bytes(p->dtype));
+	uint64_t each = KILNI_CUDA_SOFTMAX_EACH(kilni_dtype_bytes[p->dtype]);
 
 	*blocks = (unsigned)kilni_min_u64(p->rows, INT32_MAX);
 	if (p->length > each * KILNI_CUDA_BLOCK)
@@ -443,7 +431,7 @@ static bool is_packed(uint64_t address, int64_t row, int64_t k, uint64_t rows,
 
 static bool has_packs(const struct kilni_matmul_params *p)
 {
-	uint64_t bytes = kilni_cuda_bytes(p->dtype);
+	uint64_t bytes = kilni_dtype_bytes[p->dtype];
 	unsigned rank = p->batch_rank;
 
 	if (!KILNI_CUDA_MATMUL_PACKED(p->dtype))
@@ -457,7 +445,7 @@ static bool has_packs(const struct kilni_matmul_params *p)
 /* Bytes of a sum. */
 static uint32_t sum_bytes(unsigned dtype)
 {
-	return kilni_max_u64(kilni_cuda_bytes(dtype), 4) == 8 ? 8 : 4;
+	return kilni_max_u64(kilni_dtype_bytes[dtype], 4) == 8 ? 8 : 4;
 }
 
 /* The largest tile that leaves no multiprocessor without one. */

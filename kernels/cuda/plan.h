@@ -18,9 +18,6 @@
 unsigned kilni_cuda_ew_form(const struct kilni_ew_params *p);
 unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p);
 
-/* Bytes of an element. */
-unsigned kilni_cuda_bytes(unsigned dtype);
-
 /* Whether a strided copy of elements of that size turns two axes round. */
 bool kilni_cuda_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
 			  struct kilni_cuda_turn *plan);

@@ -3,34 +3,9 @@
 
 #include <string.h>
 
-#include <kiln/dtype.h>
-
 #include "base/base.h"
+#include "kernels/dtype.h"
 #include "kernels/scatter.h"
-
-/* flex32 is stored as f32 is, bool(u8) as bool. */
-unsigned kilni_vk_stored(unsigned dtype)
-{
-	switch (dtype) {
-	case KILN_FLEX32:
-		return KILN_F32;
-	case KILN_BOOL_U8:
-		return KILN_BOOL;
-	default:
-		return dtype;
-	}
-}
-
-unsigned kilni_vk_dtype_bytes(unsigned dtype)
-{
-	static const uint8_t bytes[KILN_DTYPE_COUNT] = {
-#define BYTES_(id, value, name, size, cls) [value] = size,
-		KILN_DTYPE_TABLE(BYTES_)
-#undef BYTES_
-	};
-
-	return bytes[dtype];
-}
 
 /* ---- reductions ---- */
 
@@ -174,7 +149,7 @@ unsigned kilni_vk_product_module(unsigned dtype)
 	case KILN_I8:
 		return KILN_U8;
 	default:
-		return kilni_vk_stored(dtype);
+		return kilni_dtype_stored(dtype);
 	}
 }
 

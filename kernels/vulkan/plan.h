@@ -14,10 +14,6 @@
  * device.
  */
 
-/* The dtype whose module stands for it. */
-unsigned kilni_vk_stored(unsigned dtype);
-unsigned kilni_vk_dtype_bytes(unsigned dtype);
-
 /* ---- reductions ---- */
 
 struct kilni_vk_reduce_plan {
