@@ -135,18 +135,6 @@ static void unhold(struct kilni_cuda_queue *queue)
 	queue->state = KILNI_CUDA_IDLE;
 }
 
-/* With the device's lock held: those that a lost device left in its list. */
-static void let_go(struct kilni_cuda_queue *queue)
-{
-	struct kilni_cuda_queue *other;
-
-	while ((other = queue->held)) {
-		queue->held = other->next_held;
-		other->held_by = NULL;
-		other->state = KILNI_CUDA_IDLE;
-	}
-}
-
 /*
  * Whoever issued or retired the last entry may not have left yet. Of a lost
  * device other queues may still walk past entries that waited for this one: its
@@ -164,7 +152,6 @@ static void queue_destroy(struct kilni_queue *base)
 		if (queue->state != KILNI_CUDA_IDLE || queue->called)
 			kilni_cuda_wait_for_mark(hw);
 	}
-	let_go(queue);
 	__atomic_store_n(&queue->dead, 1, __ATOMIC_SEQ_CST);
 	queue->next_dead = hw->dead;
 	hw->dead = queue;
