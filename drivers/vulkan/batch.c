@@ -19,26 +19,41 @@
 
 /* ---- slabs ---- */
 
+enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw, bool transient,
+				      VkCommandPool *pool)
+{
+	VkCommandPoolCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+		.flags = transient ? VK_COMMAND_POOL_CREATE_TRANSIENT_BIT : 0,
+		.queueFamilyIndex = hw->physical->family,
+	};
+
+	return KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &info, NULL,
+			pool);
+}
+
+enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
+					  VkCommandPool pool,
+					  VkCommandBuffer *out, unsigned count)
+{
+	VkCommandBufferAllocateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+		.commandPool = pool,
+		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+		.commandBufferCount = count,
+	};
+
+	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &info,
+			out);
+}
+
 static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 					struct kilni_vk_batch *batch)
 {
-	VkCommandPoolCreateInfo pool = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-		.queueFamilyIndex = hw->physical->family,
-	};
-	VkCommandBufferAllocateInfo commands = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = KILNI_VK_OWN,
-	};
-
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
-			   &batch->pool));
+	KILNI_TRY(kilni_vk_pool_create(hw, true, &batch->pool));
 	KILNI_TRY(kilni_vk_stamps_create(hw, batch));
-	commands.commandPool = batch->pool;
-	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
-			batch->own);
+	return kilni_vk_commands_create(hw, batch->pool, batch->own,
+					KILNI_VK_OWN);
 }
 
 static void destroy_slab(struct kilni_vk_hw *hw, struct kilni_vk_slab *slab)

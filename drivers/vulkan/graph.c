@@ -303,37 +303,18 @@ static enum kiln_status make_lists(struct kilni_vk_hw *hw, struct graph *graph)
 				     &graph->live);
 }
 
-static enum kiln_status make_commands(struct kilni_vk_hw *hw,
-				      struct graph *graph,
-				      VkCommandBuffer *out, unsigned count)
-{
-	VkCommandBufferAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandPool = graph->pool,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = count,
-	};
-
-	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &info,
-			out);
-}
-
 static enum kiln_status make_pieces(struct kilni_vk_hw *hw,
 				    struct graph *graph)
 {
-	VkCommandPoolCreateInfo pool = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.queueFamilyIndex = hw->physical->family,
-	};
 	struct recorder *r;
 	enum kiln_status status;
 
 	graph->pieces = (graph->entries - 1) / PIECE_ENTRIES + 1;
 	if (graph->pieces > PIECES_MOST)
 		graph->pieces = PIECES_MOST;
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
-			   &graph->pool));
-	KILNI_TRY(make_commands(hw, graph, graph->piece, graph->pieces));
+	KILNI_TRY(kilni_vk_pool_create(hw, false, &graph->pool));
+	KILNI_TRY(kilni_vk_commands_create(hw, graph->pool, graph->piece,
+					   graph->pieces));
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
@@ -355,9 +336,11 @@ static enum kiln_status make_turns(struct kilni_vk_hw *hw, struct graph *graph)
 					TURNS * turn_bytes(graph),
 					&graph->turns));
 	if (graph->draws)
-		KILNI_TRY(make_commands(hw, graph, graph->head, TURNS));
+		KILNI_TRY(kilni_vk_commands_create(hw, graph->pool,
+						   graph->head, TURNS));
 	if (graph->reports)
-		KILNI_TRY(make_commands(hw, graph, graph->tail, TURNS));
+		KILNI_TRY(kilni_vk_commands_create(hw, graph->pool,
+						   graph->tail, TURNS));
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		if (graph->draws)
 			KILNI_TRY(record_head(hw, graph, turn));

@@ -241,6 +241,13 @@ void kilni_vk_batch_submit(struct kilni_vk_batch *batch);
 void kilni_vk_batch_list(struct kilni_vk_batch *batch,
 			 const VkCommandBuffer *commands, unsigned count);
 
+/* For command buffers that are recorded once each (transient), or for long. */
+enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw, bool transient,
+				      VkCommandPool *pool);
+enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
+					  VkCommandPool pool,
+					  VkCommandBuffer *out, unsigned count);
+
 /*
  * Completes what is done. calls: also the batches that have CALL entries, and
  * those behind them.

@@ -35,24 +35,10 @@ struct transfer {
 static enum kiln_status fill_lane(struct kilni_vk_hw *hw,
 				  struct kilni_vk_lane *lane)
 {
-	VkCommandPoolCreateInfo pool = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-		.queueFamilyIndex = hw->physical->family,
-	};
-	VkCommandBufferAllocateInfo commands = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 1,
-	};
-
 	KILNI_TRY(kilni_vk_block_create(hw, KILNI_VK_HOST,
 					KILNI_VK_LANE_BYTES, &lane->block));
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &pool, NULL,
-			   &lane->pool));
-	commands.commandPool = lane->pool;
-	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &commands,
-			&lane->commands);
+	KILNI_TRY(kilni_vk_pool_create(hw, true, &lane->pool));
+	return kilni_vk_commands_create(hw, lane->pool, &lane->commands, 1);
 }
 
 /* Takes half-made ones. */
