@@ -21,7 +21,7 @@ enum {
 struct places {
 	size_t modes;     /* behind the entry point */
 	uint32_t entry;   /* its id */
-	bool width[65];   /* floats of so many bits are declared */
+	unsigned widths;  /* of the floats that are declared, added up */
 };
 
 static bool find_places(const uint32_t *word, size_t words, struct places *p)
@@ -36,8 +36,8 @@ static bool find_places(const uint32_t *word, size_t words, struct places *p)
 			p->entry = word[at + 2];
 			p->modes = at + size;
 		}
-		if (op == OP_TYPE_FLOAT && size > 2 && word[at + 2] <= 64)
-			p->width[word[at + 2]] = true;
+		if (op == OP_TYPE_FLOAT && size > 2)
+			p->widths |= word[at + 2];
 	}
 	return p->modes != 0;
 }
@@ -63,7 +63,7 @@ uint32_t *kilni_vk_preserve(const uint32_t *word, size_t bytes,
 	struct places p;
 	uint32_t *out, *to;
 
-	if (!widths || !find_places(word, words, &p))
+	if (!widths || !find_places(word, words, &p) || !(widths & p.widths))
 		return NULL;
 	to = out = malloc(bytes + sizeof(*word) *
 					  (CAPABILITY_WORDS + 3 * MODE_WORDS));
@@ -77,7 +77,7 @@ uint32_t *kilni_vk_preserve(const uint32_t *word, size_t bytes,
 	       (p.modes - HEADER_WORDS) * sizeof(*word));
 	to += p.modes - HEADER_WORDS;
 	for (uint32_t width = 16; width <= 64; width *= 2)
-		if ((widths & width) && p.width[width])
+		if (widths & p.widths & width)
 			to = put_mode(to, p.entry, width);
 	memcpy(to, word + p.modes, (words - p.modes) * sizeof(*word));
 	to += words - p.modes;

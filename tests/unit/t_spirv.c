@@ -68,6 +68,9 @@ START_TEST(modules_that_stay)
 
 	ck_assert_ptr_null(kilni_vk_preserve(module, sizeof(module), 0,
 					     &bytes));
+	/* It has no halves. */
+	ck_assert_ptr_null(kilni_vk_preserve(module, sizeof(module), 16,
+					     &bytes));
 	/* Cut off within an instruction, without an entry, of no words. */
 	ck_assert_ptr_null(kilni_vk_preserve(module, sizeof(module) - 4, 32,
 					     &bytes));
