@@ -187,7 +187,7 @@ static enum kiln_status launch_copy(struct launch *l,
 }
 
 static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
-				    struct kilni_cuda_turn *turn)
+				    struct kilni_turn *turn)
 {
 	l->x = (unsigned)(turn->tiles * turn->parts);
 	return start_slot(l, bytes, KILNI_CUDA_MOVE_TURN, turn);
@@ -197,14 +197,15 @@ static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 {
 	unsigned form = kilni_cuda_ew_form(p);
 	unsigned bytes = kilni_dtype_bytes[ew_dtype(p)];
-	struct kilni_cuda_turn turn;
+	struct kilni_turn turn;
 
 	if (!p->count)
 		return KILN_OK;
 	if (is_plain_copy(p)) {
 		if (!form && p->count * bytes >= COPY_LEAST)
 			return launch_copy(l, p, p->count * bytes);
-		if (form && kilni_cuda_plan_turn(p, bytes, &turn))
+		if (form && kilni_plan_turn(p, bytes, &turn) &&
+		    turn.tiles * turn.parts <= INT32_MAX)
 			return launch_turn(l, bytes, &turn);
 	}
 	return launch_form(l, p, form);

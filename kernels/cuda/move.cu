@@ -11,7 +11,7 @@
 #define DEVICE static __attribute__((device, always_inline, unused)) inline
 #define SHARED __attribute__((shared))
 #define BLOCK KILNI_CUDA_BLOCK
-#define TILE KILNI_CUDA_TURN_TILE(KL_BYTES)
+#define TILE KILNI_TURN_TILE(KL_BYTES)
 
 #if KL_BYTES == 1
 typedef uint8_t stored;
@@ -26,7 +26,7 @@ typedef u64 stored;
 DEVICE u64 group() { return (u64)(u32)__nvvm_read_ptx_sreg_ctaid_x(); }
 
 /* Offsets of part i of the other axes. */
-DEVICE void find_part(const struct kilni_cuda_turn &p, u64 i, i64 *in, i64 *out)
+DEVICE void find_part(const struct kilni_turn &p, u64 i, i64 *in, i64 *out)
 {
 	*in = 0;
 	*out = 0;
@@ -42,7 +42,7 @@ DEVICE void find_part(const struct kilni_cuda_turn &p, u64 i, i64 *in, i64 *out)
 
 /* Rows lie side by side in the input, columns in the result. */
 KL_GLOBAL __attribute__((launch_bounds(BLOCK)))
-kl_move_TURN(const struct kilni_cuda_turn p)
+kl_move_TURN(const struct kilni_turn p)
 {
 	static SHARED stored tile[TILE][TILE + 1];
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/abi.h"
+#include "kernels/turn.h"
 
 /*
  * What the kernels written for CUDA alone take, and their names. Each is
@@ -77,29 +78,6 @@ struct kilni_cuda_matmul {
 #define KILNI_CUDA_PACKED_TILE 128
 #define KILNI_CUDA_MATMUL_PACKED(dtype) ((dtype) <= 4)
 #define KILNI_CUDA_MATMUL_PACK(bytes) ((bytes) == 8 ? 2 : 4)
-
-/*
- * A copy in which rows lie side by side in the input (stride 1) and columns in
- * the result, for each part of the other axes. Strides in elements.
- */
-struct kilni_cuda_turn {
-	uint64_t in;
-	uint64_t out;
-	uint64_t rows, columns;
-	int64_t in_column;
-	int64_t out_row;
-	uint64_t row_tiles;
-	uint64_t tiles;        /* of a part */
-	uint64_t parts;
-	uint32_t rank;
-	uint32_t bytes;        /* known to the kernel; for who looks on */
-	uint64_t size[KILNI_RANK_MAX];
-	int64_t in_stride[KILNI_RANK_MAX];
-	int64_t out_stride[KILNI_RANK_MAX];
-};
-
-/* Side of a tile. */
-#define KILNI_CUDA_TURN_TILE(bytes) ((bytes) == 8 ? 32 : 64)
 
 /*
  * A gather of whole rows of units times 16 bytes, inner elements each. The

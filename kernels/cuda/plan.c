@@ -63,50 +63,7 @@ unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p)
 	return p->rank == 1 && p->index_stride[0] == 1 ? 0 : 1;
 }
 
-/* ---- copies and rows ---- */
-
-/* Shorter axes are not worth a tile. */
-#define TURN_LEAST 8
-
-static int find_unit(const uint64_t *shape, const int64_t *stride,
-		     unsigned rank)
-{
-	for (unsigned d = 0; d < rank; d++)
-		if (stride[d] == 1 && shape[d] >= TURN_LEAST)
-			return (int)d;
-	return -1;
-}
-
-bool kilni_cuda_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
-			  struct kilni_cuda_turn *plan)
-{
-	int row = find_unit(p->shape, p->stride[1], p->rank);
-	int column = find_unit(p->shape, p->stride[0], p->rank);
-	uint64_t tile = KILNI_CUDA_TURN_TILE(bytes);
-
-	if (row < 0 || column < 0 || row == column)
-		return false;
-	memset(plan, 0, sizeof(*plan));
-	plan->bytes = bytes;
-	plan->in = p->in[0];
-	plan->out = p->out;
-	plan->rows = p->shape[row];
-	plan->columns = p->shape[column];
-	plan->in_column = p->stride[1][column];
-	plan->out_row = p->stride[0][row];
-	plan->row_tiles = div_up(plan->rows, tile);
-	plan->tiles = plan->row_tiles * div_up(plan->columns, tile);
-	plan->parts = 1;
-	for (int d = 0; d < p->rank; d++) {
-		if (d == row || d == column)
-			continue;
-		plan->size[plan->rank] = p->shape[d];
-		plan->in_stride[plan->rank] = p->stride[1][d];
-		plan->out_stride[plan->rank++] = p->stride[0][d];
-		plan->parts *= p->shape[d];
-	}
-	return plan->tiles * plan->parts <= INT32_MAX;
-}
+/* ---- rows ---- */
 
 /* Elements behind the chosen axis where they lie side by side; else 0. */
 static uint64_t dense_behind(const struct kilni_gather_params *p)

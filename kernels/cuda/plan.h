@@ -18,10 +18,6 @@
 unsigned kilni_cuda_ew_form(const struct kilni_ew_params *p);
 unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p);
 
-/* Whether a strided copy of elements of that size turns two axes round. */
-bool kilni_cuda_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
-			  struct kilni_cuda_turn *plan);
-
 /* Whether a gather takes whole rows that can go 16 bytes at a time. */
 bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
 			  struct kilni_cuda_rows *plan);

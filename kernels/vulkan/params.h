@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/abi.h"
+#include "kernels/turn.h"
 
 /*
  * Parameters of the kernels in this folder, as far as they are not those of
@@ -52,28 +53,10 @@ struct kilni_vk_reduce {
 	int64_t reduced_stride[KILNI_RANK_MAX];
 };
 
-/*
- * A copy in which rows lie side by side in the input (stride 1) and columns in
- * the result, for each part of the other axes. Strides in elements.
- */
 struct kilni_vk_turn {
 	uint64_t report;
-	uint64_t in;
-	uint64_t out;
-	uint64_t rows, columns;
-	int64_t in_column;
-	int64_t out_row;
-	uint64_t row_tiles;
-	uint64_t tiles;        /* of a part */
-	uint64_t parts;
-	uint64_t rank;
-	uint64_t size[KILNI_RANK_MAX];
-	int64_t in_stride[KILNI_RANK_MAX];
-	int64_t out_stride[KILNI_RANK_MAX];
+	struct kilni_turn turn;
 };
-
-/* Side of a tile. */
-#define KILNI_VK_TURN_TILE(bytes) ((bytes) == 8 ? 32 : 64)
 
 /* Threads of a group of turn.kl and tiles.kl. */
 #define KILNI_VK_TILE_THREADS 256

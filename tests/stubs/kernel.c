@@ -50,7 +50,7 @@ static size_t params_bytes(const char *name)
 	if (begins(name, "kl_scatter_"))
 		return sizeof(struct kilni_scatter_params);
 	if (begins(name, "kl_move_TURN"))
-		return sizeof(struct kilni_cuda_turn);
+		return sizeof(struct kilni_turn);
 	if (begins(name, "kl_move_ROWS") || begins(name, "kl_move_PIECES"))
 		return sizeof(struct kilni_cuda_rows);
 	if (begins(name, "kl_matmul_"))
@@ -218,7 +218,7 @@ static void run_softmax(const struct kilni_softmax_params *p)
 
 /* ---- moves ---- */
 
-static void run_turn(const struct kilni_cuda_turn *t)
+static void run_turn(const struct kilni_turn *t)
 {
 	char *to = (char *)(uintptr_t)t->out;
 	const char *from = (const char *)(uintptr_t)t->in;
