@@ -28,6 +28,7 @@
 
 #include <kiln/kiln.h>
 
+#include "bench.h"
 #include "kernels/abi.h"
 
 #define OPS 1000
@@ -36,37 +37,6 @@
 #define BLOCK 128 /* as the driver has it for dense kernels */
 
 static const char *ptx_path;
-
-static void check(enum kiln_status status, const char *what)
-{
-	if (status == KILN_OK)
-		return;
-	fprintf(stderr, "graphs: %s: %s\n", what, kiln_error_message());
-	exit(EXIT_FAILURE);
-}
-
-#define TRY(call) check(call, #call)
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static double median(double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), compare);
-	return values[count / 2];
-}
 
 static struct kiln_tensor *ones(struct kiln_device *device, int64_t count)
 {

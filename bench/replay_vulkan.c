@@ -20,6 +20,7 @@
 
 #include <kiln/kiln.h>
 
+#include "bench.h"
 #include "vk_raw.h"
 
 #define OPS 1000
@@ -33,37 +34,6 @@ static struct kiln_tensor *x, *y;
 static uint32_t code[16384];
 static size_t code_bytes;
 static int rounds = 9;
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + 1e-3 * (double)t.tv_nsec;
-}
-
-static void must(enum kiln_status status, const char *what)
-{
-	if (status == KILN_OK)
-		return;
-	fprintf(stderr, "replay_vulkan: %s: %s\n", what, kiln_error_message());
-	exit(1);
-}
-
-#define MUST(expr) must(expr, #expr)
-
-static int by_size(const void *a, const void *b)
-{
-	double one = *(const double *)a, other = *(const double *)b;
-
-	return (one > other) - (one < other);
-}
-
-static double median(double *list)
-{
-	qsort(list, (size_t)rounds, sizeof(*list), by_size);
-	return list[rounds / 2];
-}
 
 /* ---- the graphs ---- */
 
@@ -89,7 +59,7 @@ static void load(const char *path)
 	info.data_bytes = code_bytes;
 	info.params_bytes = sizeof(struct params);
 	info.flags = KILN_KERNEL_IN_PLACE;
-	MUST(kiln_kernel_load(&kernel, device, &info));
+	TRY(kiln_kernel_load(&kernel, device, &info));
 }
 
 static void scale_add(void)
@@ -110,12 +80,12 @@ static void scale_add(void)
 	call.operand_count = 2;
 	call.operands = operands;
 	call.result = &result;
-	MUST(kiln_kernel_submit(kernel, &call));
+	TRY(kiln_kernel_submit(kernel, &call));
 }
 
 static void add(void)
 {
-	MUST(kiln_add(&y, y, x));
+	TRY(kiln_add(&y, y, x));
 }
 
 static struct kiln_graph *capture(void (*op)(void))
@@ -123,12 +93,12 @@ static struct kiln_graph *capture(void (*op)(void))
 	struct kiln_graph *graph = NULL;
 
 	op();
-	MUST(kiln_device_sync(device));
-	MUST(kiln_graph_prepare(device));
-	MUST(kiln_graph_start_capture(device));
+	TRY(kiln_device_sync(device));
+	TRY(kiln_graph_prepare(device));
+	TRY(kiln_graph_start_capture(device));
 	for (int i = 0; i < OPS; i++)
 		op();
-	MUST(kiln_graph_stop_capture(&graph, device));
+	TRY(kiln_graph_stop_capture(&graph, device));
 	return graph;
 }
 
@@ -143,12 +113,12 @@ struct side {
 
 static void kiln_replay(struct kiln_graph *graph)
 {
-	MUST(kiln_graph_replay(graph));
+	TRY(kiln_graph_replay(graph));
 }
 
 static void kiln_wait(void)
 {
-	MUST(kiln_device_sync(device));
+	TRY(kiln_device_sync(device));
 }
 
 static void plain_replay(struct kiln_graph *graph)
@@ -159,23 +129,23 @@ static void plain_replay(struct kiln_graph *graph)
 
 static void measure(struct side *side, struct kiln_graph *graph, int round)
 {
-	double start = now();
+	double start = now_us();
 
 	side->replay(graph);
-	side->host[round] = (now() - start) / OPS;
+	side->host[round] = (now_us() - start) / OPS;
 	side->wait();
-	side->one[round] = (now() - start) / OPS;
-	start = now();
+	side->one[round] = (now_us() - start) / OPS;
+	start = now_us();
 	for (int i = 0; i < IN_A_ROW; i++)
 		side->replay(graph);
-	side->row_host[round] = (now() - start) / OPS / IN_A_ROW;
+	side->row_host[round] = (now_us() - start) / OPS / IN_A_ROW;
 	side->wait();
-	side->row[round] = (now() - start) / OPS / IN_A_ROW;
+	side->row[round] = (now_us() - start) / OPS / IN_A_ROW;
 }
 
 static void row(const char *name, double *kiln, double *raw)
 {
-	double a = median(kiln), b = median(raw);
+	double a = median(kiln, rounds), b = median(raw, rounds);
 
 	printf("%-34s %9.4f %9.4f us %7.3f\n", name, a, b, a / b);
 	fflush(stdout);
@@ -208,15 +178,15 @@ static void eager(const char *name, void (*op)(void), int count)
 	for (int i = -1; i < rounds; i++) {
 		int round = i < 0 ? 0 : i;
 
-		start = now();
+		start = now_us();
 		for (int k = 0; k < count; k++)
 			op();
-		host[round] = (now() - start) / count;
-		MUST(kiln_device_sync(device));
-		whole[round] = (now() - start) / count;
+		host[round] = (now_us() - start) / count;
+		TRY(kiln_device_sync(device));
+		whole[round] = (now_us() - start) / count;
 	}
 	printf("%-20s %6d in a row: caller %8.3f us, with the sync %8.3f us\n",
-	       name, count, median(host), median(whole));
+	       name, count, median(host, rounds), median(whole, rounds));
 	fflush(stdout);
 }
 
@@ -234,9 +204,9 @@ int main(int argc, char **argv)
 	if (rounds < 1 || rounds > MOST)
 		return 2;
 	software = strstr(argv[1], "cpu") != NULL;
-	MUST(kiln_device_open(&device, argv[1]));
-	MUST(kiln_ones(&x, device, KILN_F32, 1, shape));
-	MUST(kiln_zeros(&y, device, KILN_F32, 1, shape));
+	TRY(kiln_device_open(&device, argv[1]));
+	TRY(kiln_ones(&x, device, KILN_F32, 1, shape));
+	TRY(kiln_zeros(&y, device, KILN_F32, 1, shape));
 	load(argv[2]);
 	raw_open(software, code, code_bytes, OPS, ELEMENTS);
 	printf("%s; %d rounds\n", raw_device(), rounds);

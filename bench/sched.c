@@ -26,30 +26,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
+
 #define ROUNDS 7
 #define THREADS_MOST 4
 #define STREAMS 64
 #define OPS_MANY 1000000
 
 static const char *selector = "cpu";
-
-static void check(enum kiln_status status, const char *what)
-{
-	if (status == KILN_OK)
-		return;
-	fprintf(stderr, "sched: %s: %s\n", what, kiln_error_message());
-	exit(EXIT_FAILURE);
-}
-
-#define TRY(call) check(call, #call)
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
-}
 
 /* What the calling thread has had of a core. */
 static double own_ns(void)
@@ -58,19 +42,6 @@ static double own_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static double median(double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), compare);
-	return values[count / 2];
 }
 
 static struct kiln_tensor *ones(struct kiln_device *device, int64_t count)
