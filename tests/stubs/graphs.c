@@ -13,25 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <kiln/kiln.h>
+#include "expect.h"
 
 #define COUNT 1000
 
 static struct kiln_device *device;
 
-static void fail(const char *what)
-{
-	fprintf(stderr, "graphs: %s (%s)\n", what, kiln_error_message());
-	exit(1);
-}
-
-static void expect(int good, const char *what)
-{
-	if (!good)
-		fail(what);
-}
-
-#define OK(expr) expect((expr) == 0, #expr)
 #define TRY(expr)                                                              \
 	do {                                                                   \
 		enum kiln_status status_ = (expr);                             \

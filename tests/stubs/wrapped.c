@@ -11,26 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <kiln/kiln.h>
+#include "expect.h"
 
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(float))
 
 static void *library;
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "wrapped: %s (%s)\n", what, kiln_error_message());
-	exit(1);
-}
-
-static void expect(int good, const char *what)
-{
-	if (!good)
-		fail(what);
-}
-
-#define OK(expr) expect((expr) == 0, #expr)
 
 /* A function of the library, whose arguments are as they come. */
 #define CU(name, ...)                                                          \
