@@ -5,6 +5,8 @@
 # processes that publish, and shorthands.
 export LC_ALL=C
 top=$(cd "${srcdir:-.}" && pwd)
+# shellcheck source=tests/tools/await.sh
+. "$top/tests/tools/await.sh"
 build=$(cd "${builddir:-build}" && pwd)
 kiln=$build/tools/kiln
 publisher=$build/tests/tools/publisher
@@ -30,6 +32,11 @@ say()
 	bad=1
 }
 
+is_ready()
+{
+	grep -qs ready "$work/ready" || ! kill -0 "$pid" 2>/dev/null
+}
+
 # start COMMAND...: in the background, until it is ready; its number is $pid.
 # It ends with the other end of the pipe, which descriptor 9 holds.
 start()
@@ -40,15 +47,9 @@ start()
 	pid=$!
 	started="$started $pid"
 	exec 9>"$work/in"
-	tries=0
-	until grep -qs ready "$work/ready"; do
-		tries=$((tries + 1))
-		if [ $tries -gt 600 ] || ! kill -0 $pid 2>/dev/null; then
-			say "$* is not ready: $(cat "$work/log")"
-			return 0
-		fi
-		sleep 0.05
-	done
+	await is_ready || :
+	grep -qs ready "$work/ready" ||
+		say "$* is not ready: $(cat "$work/log")"
 }
 
 # stop: ends what was started last, in its own way

@@ -9,6 +9,8 @@ top=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
 build=$(cd "${builddir:-$top/build}" && pwd)
 kiln=$build/tools/kiln
 planned=$build/tests/tools/planned
+# shellcheck source=tests/tools/await.sh
+. "$top/tests/tools/await.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
@@ -103,18 +105,19 @@ expect peak_live_bytes 2000
 expect end 'ended after its steps'
 plan 0 --as cuda --steps 5 "$planned" stubborn open cuda steps 0
 expect steps 5
-plan 0 --as cuda --time 0.3 "$planned" open cuda keep 1000 wait
+plan 0 --as cuda --time 2.5 "$planned" open cuda keep 1000 wait
 expect peak_live_bytes 1000
 expect end 'ended at the limit of time'
 # A child that works is ended with its parent.
 plan 0 --as cuda --steps 3 "$planned" fork open cuda steps 0
 expect steps 3
 process=$(sed -n 's/^ *"process": \([0-9]*\),$/\1/p' "$work/out")
-for try in 1 2 3 4 5; do
-	grep -qs '^State:[[:space:]]*[RSDTtI]' "/proc/$process/status" || break
-	[ "$try" != 5 ] || complain "process $process was left behind"
-	sleep 0.2
-done
+# shellcheck disable=SC2317 # called by await
+has_ended()
+{
+	! grep -qs '^State:[[:space:]]*[RSDTtI]' "/proc/$process/status"
+}
+await has_ended || complain "process $process was left behind"
 plan 0 --as cuda --steps 5 "$planned" open cuda steps 5
 expect end 'ended after its steps'
 
@@ -139,10 +142,7 @@ for signal in TERM INT; do
 	"$kiln" plan --json --as cuda "$planned" open cuda keep 9 print ready \
 		wait >"$work/out" 2>"$work/err" &
 	pid=$!
-	for try in 1 2 3 4 5 6 7 8 9; do
-		grep -qs ready "$work/err" && break
-		sleep 0.1
-	done
+	await grep -qs ready "$work/err" || complain "it is not ready"
 	kill -$signal $pid
 	got=0
 	wait $pid || got=$?
@@ -155,10 +155,7 @@ rm "$work/err"
 "$kiln" plan --as cuda "$planned" stubborn open cuda print ready wait \
 	>"$work/out" 2>"$work/err" &
 pid=$!
-for try in 1 2 3 4 5 6 7 8 9; do
-	grep -qs ready "$work/err" && break
-	sleep 0.1
-done
+await grep -qs ready "$work/err" || complain "it is not ready"
 kill -TERM $pid
 sleep 0.5
 kill -TERM $pid

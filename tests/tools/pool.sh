@@ -152,13 +152,17 @@ watch=$!
 "$kiln" pool "$pid" --json --watch=0.1 >"$work/lines" 2>"$work/err.json" \
 	9>&- &
 watch_json=$!
-sleep 1
+# shellcheck disable=SC2317 # called by await
+shows_thrice()
+{
+	[ "$(grep -c "^process $pid" "$work/blocks")" -ge 3 ] &&
+		[ "$(wc -l <"$work/lines")" -ge 3 ]
+}
+await shows_thrice || say "--watch: $(cat "$work/blocks" "$work/lines")"
 stop
 wait $watch || say "--watch ends with $?"
 wait $watch_json || say "--watch --json ends with $?"
 has err "process $pid has ended"
-[ "$(grep -c "^process $pid" "$work/blocks")" -ge 3 ] ||
-	say "--watch: $(grep -c "^process $pid" "$work/blocks") blocks"
 if grep -q "$(printf '\033')" "$work/blocks"; then
 	say "--watch redraws a pipe"
 fi
@@ -166,7 +170,6 @@ while read -r line; do
 	printf '%s\n' "$line" >"$work/out"
 	json
 done <"$work/lines"
-[ "$(wc -l <"$work/lines")" -ge 3 ] || say "--watch --json: too few lines"
 [ "$(names)" = 0 ] || say "a process that ended leaves its segment"
 
 # ---- hostile names ----

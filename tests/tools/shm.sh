@@ -115,12 +115,12 @@ done
 # One is killed: the other one's next start removes what is left of it alone.
 kill -9 "$first"
 wait "$first" 2>/dev/null || :
-tries=0
-until status 0 && [ "$(names)" = 1 ] || [ $tries -gt 40 ]; do
-	tries=$((tries + 1))
-	sleep 0.05
-done
-[ "$(names)" = 1 ] || say "one of two containers is gone: $(names) segments"
+# shellcheck disable=SC2317 # called by await
+only_one()
+{
+	status 0 && [ "$(names)" = 1 ]
+}
+await only_one || say "one of two containers is gone: $(names) segments"
 exec 8>&-
 pid=$second
 stop

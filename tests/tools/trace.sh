@@ -9,6 +9,8 @@ top=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
 build=$(cd "${builddir:-$top/build}" && pwd)
 kiln=$build/tools/kiln
 planned=$build/tests/tools/planned
+# shellcheck source=tests/tools/await.sh
+. "$top/tests/tools/await.sh"
 work=$(mktemp -d)
 mounted=
 trap '[ -z "$mounted" ] || umount "$mounted"; rm -rf "$work"' EXIT
@@ -162,11 +164,7 @@ trace 2 --from "$work" true
 "$kiln" trace -o "$work/t.json" "$planned" open cpu ops 20 print up wait \
 	>"$work/out" 2>"$work/err" &
 pid=$!
-tries=0
-until grep -q up "$work/out" || [ $tries -gt 600 ]; do
-	sleep 0.05
-	tries=$((tries + 1))
-done
+await grep -q up "$work/out"
 child=$(cat "/proc/$pid/task/$pid/children")
 kill -9 $pid
 # shellcheck disable=SC2086 # one number, and a blank

@@ -23,6 +23,8 @@
 
 #define SELECTOR "vulkan:cpu"
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+/* More than a loaded machine needs, less than a silent device is waited for. */
+#define PATIENCE_NS UINT64_C(30000000000)
 
 static struct kiln_device *dev;
 
@@ -209,7 +211,7 @@ static void expect_lost(void)
 	FAILS(kiln_ones(&x, dev, KILN_F32, 1, SHAPE(3)), KILN_ERR_DEVICE_LOST,
 	      "lost");
 	FAILS(kiln_device_sync(dev), KILN_ERR_DEVICE_LOST, "lost");
-	ck_assert(kilni_now_ns() - start < 1000000000);
+	ck_assert(kilni_now_ns() - start < PATIENCE_NS);
 	expect_sum(cpu);
 	kiln_device_release(cpu);
 }
@@ -260,7 +262,7 @@ START_TEST(device_that_never_answers)
 	OK(kilni_fault_set("vulkan_signal", 1, KILN_ERR_DRIVER));
 	start = kilni_now_ns();
 	ck_assert_int_eq(work_until_it_fails(x), KILN_ERR_DEVICE_LOST);
-	ck_assert(kilni_now_ns() - start < 1000000000);
+	ck_assert(kilni_now_ns() - start < PATIENCE_NS);
 	expect_lost();
 	kiln_tensor_release(x);
 	teardown();
