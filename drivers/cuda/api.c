@@ -126,3 +126,11 @@ int kilni_cuda_version(void)
 {
 	return version;
 }
+
+bool kilni_cuda_has_graphs(void)
+{
+	return kilni_cuda.graph_create && kilni_cuda.graph_destroy &&
+	       kilni_cuda.graph_add_kernel && kilni_cuda.graph_instantiate &&
+	       kilni_cuda.graph_set_kernel && kilni_cuda.graph_launch &&
+	       kilni_cuda.graph_exec_destroy;
+}

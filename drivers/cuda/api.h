@@ -235,6 +235,9 @@ enum kiln_status kilni_cuda_load_status(void);
 /* Devices; 0 where the library is not loaded. */
 unsigned kilni_cuda_devices(void);
 
+/* Whether it has the calls for graphs, as all but the oldest drivers have. */
+bool kilni_cuda_has_graphs(void);
+
 /* Version of the driver: 1000 * major + 10 * minor. */
 int kilni_cuda_version(void);
 

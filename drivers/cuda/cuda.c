@@ -255,12 +255,15 @@ static enum kiln_status open_context(struct kilni_cuda_hw *hw)
 
 static void init_host_side(struct kilni_cuda_hw *hw)
 {
-	uint64_t spin_us = 20;
+	uint64_t spin_us = 20, batches = 0;
 
 	/* A malformed value has been refused when the device was opened. */
 	if (kilni_option_number(KILNI_OPT_SPIN_US, &spin_us) != KILN_OK)
 		spin_us = 20;
+	if (kilni_option_number(KILNI_OPT_CUDA_BATCH, &batches) != KILN_OK)
+		batches = 0;
 	hw->spin_ns = spin_us * 1000;
+	hw->batches = batches;
 	hw->multiprocessors =
 		(unsigned)attribute(hw->device, CU_MULTIPROCESSORS);
 	hw->capability = (unsigned)capability(hw->device);

@@ -221,15 +221,6 @@ void kilni_cuda_graph_destroy(struct kilni_hw *hw, void *data)
 	free(graph);
 }
 
-/* The oldest drivers that are accepted have all of it. */
-static bool can_graph(void)
-{
-	return kilni_cuda.graph_create && kilni_cuda.graph_destroy &&
-	       kilni_cuda.graph_add_kernel && kilni_cuda.graph_instantiate &&
-	       kilni_cuda.graph_set_kernel && kilni_cuda.graph_launch &&
-	       kilni_cuda.graph_exec_destroy;
-}
-
 static struct kilni_cuda_graph *new_graph(struct kilni_cuda_hw *hw,
 					  struct kilni_entry *const *entry,
 					  unsigned entries)
@@ -257,7 +248,7 @@ enum kiln_status kilni_cuda_graph_create(struct kilni_hw *base,
 	struct kilni_cuda_graph *graph;
 	enum kiln_status status;
 
-	if (!can_graph())
+	if (!kilni_cuda_has_graphs())
 		return KILN_ERR_UNSUPPORTED;
 	KILNI_TRY(KILNI_FAULT("graph_create"));
 	graph = new_graph(hw, entry, entries);

@@ -52,6 +52,7 @@ struct kilni_cuda_hw {
 	unsigned multiprocessors;
 	unsigned capability;   /* 10 * major + minor */
 	bool writes;           /* streams can write 64-bit words */
+	bool batches;          /* kernels are launched together */
 	uint64_t spin_ns;
 	struct kilni_memory_limits limits;
 	char explain[256];
@@ -104,22 +105,34 @@ extern const struct kilni_memory_ops kilni_cuda_memory_ops;
 /* ---- launch.c ---- */
 
 struct kilni_cuda_graph;
+struct kilni_cuda_batch;
 
-/* Where launches go: into the graph, where there is one, else on the stream. */
+/* Where launches go: into graph or batch, if there is one, else on the stream. */
 struct kilni_cuda_target {
 	struct kilni_cuda_hw *hw;
 	cu_stream stream;
 	struct kilni_cuda_graph *graph;
+	struct kilni_cuda_batch *batch;
 };
 
 /* Launches the kernels of an entry; none for one without elements. */
 enum kiln_status kilni_cuda_launch(const struct kilni_cuda_target *to,
 				   struct kilni_entry *entry);
+/* With one argument, of so many bytes. */
 enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
-				  struct cu_kernel *kernel);
+				  struct cu_kernel *kernel,
+				  size_t params_bytes);
 uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
+
+/* ---- batch.c; the rest of it is in queue.h ---- */
+
+/* Keeps a kernel, with a copy of its argument. */
+void kilni_cuda_batch_put(struct kilni_cuda_batch *batch,
+			  const struct cu_kernel *kernel, size_t params_bytes);
+/* Puts it on the stream; failures are noted in the entries. NULL is nothing. */
+void kilni_cuda_batch_flush(struct kilni_cuda_batch *batch);
 
 /* ---- image.c ---- */
 
@@ -203,6 +216,8 @@ struct kilni_cuda_queue {
 	struct kilni_chunk *chunk;
 	unsigned slot;
 	uint64_t issued;
+	uint64_t upto;         /* what it has seen submitted */
+	struct kilni_cuda_batch *batch; /* NULL: not made */
 	uint64_t reports_taken;
 	struct kilni_cuda_queue *next_run;
 	struct kilni_cuda_queue *next_dead;

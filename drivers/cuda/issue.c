@@ -5,12 +5,6 @@
 
 #include "base/trace.h"
 
-static void set_notable(struct kilni_cuda_queue *queue,
-			const struct kilni_entry *entry)
-{
-	__atomic_store_n(&queue->notable, entry->seq, __ATOMIC_RELEASE);
-}
-
 /* Gives the entry a report of its own to write. */
 static void take_report(struct kilni_cuda_queue *queue,
 			struct kilni_entry *entry)
@@ -21,7 +15,7 @@ static void take_report(struct kilni_cuda_queue *queue,
 	entry->params.raw[0] = queue->reports_address +
 			       number % KILNI_CUDA_REPORTS *
 				       sizeof(struct kilni_cuda_report);
-	set_notable(queue, entry);
+	kilni_cuda_set_notable(queue, entry);
 }
 
 static bool reports_are_full(const struct kilni_cuda_queue *queue)
@@ -45,20 +39,33 @@ static bool may_issue(struct kilni_cuda_queue *queue,
 	return false;
 }
 
-static void note_failure(struct kilni_cuda_queue *queue,
-			 struct kilni_entry *entry, enum kiln_status status)
+/*
+ * Where entries wait behind this one. On a stream of somebody else's each
+ * launch goes by itself: it may be in a capture of his.
+ */
+static struct kilni_cuda_batch *batch_for(struct kilni_cuda_queue *queue,
+					  struct kilni_entry *entry)
 {
-	if (status == KILN_OK)
-		return;
-	KILNI_CUDA_NOTE(entry) = (uint8_t)-status;
-	set_notable(queue, entry);
+	uint64_t entries = queue->upto - queue->issued;
+
+	if (!hw_of(queue)->batches || queue->wrapped)
+		return NULL;
+	if (!queue->batch && entries > 1)
+		queue->batch = kilni_cuda_batch_create(queue);
+	if (!queue->batch || !kilni_cuda_batch_takes(queue->batch, entries))
+		return NULL;
+	kilni_cuda_batch_begin(queue->batch, entry);
+	return queue->batch;
 }
 
 static enum kiln_status launch(struct kilni_cuda_queue *queue,
 			       struct kilni_entry *entry)
 {
-	const struct kilni_cuda_target to = { .hw = hw_of(queue),
-					      .stream = queue->stream };
+	const struct kilni_cuda_target to = {
+		.hw = hw_of(queue),
+		.stream = queue->stream,
+		.batch = batch_for(queue, entry),
+	};
 
 	KILNI_TRY(KILNI_FAULT("launch"));
 	KILNI_TRY(kilni_cuda_alive(to.hw));
@@ -72,7 +79,7 @@ static void issue_kernel(struct kilni_cuda_queue *queue,
 {
 	entry->params.raw[0] = 0;
 	if (may_issue(queue, entry))
-		note_failure(queue, entry, launch(queue, entry));
+		kilni_cuda_note_failure(queue, entry, launch(queue, entry));
 }
 
 static void issue_graph(struct kilni_cuda_queue *queue,
@@ -83,9 +90,10 @@ static void issue_graph(struct kilni_cuda_queue *queue,
 	if (!may_issue(queue, entry) || !graph)
 		return;
 	if (kilni_cuda_graph_reports(graph))
-		set_notable(queue, entry);
-	note_failure(queue, entry,
-		     kilni_cuda_graph_launch(graph, queue->stream, entry));
+		kilni_cuda_set_notable(queue, entry);
+	kilni_cuda_note_failure(
+		queue, entry,
+		kilni_cuda_graph_launch(graph, queue->stream, entry));
 }
 
 /* False: held until target has marked seq. */
@@ -100,7 +108,7 @@ static bool issue_wait(struct kilni_cuda_queue *queue,
 	int result = CU_OK;
 	bool held;
 
-	set_notable(queue, entry);
+	kilni_cuda_set_notable(queue, entry);
 	pthread_mutex_lock(&hw->lock);
 	held = target->marked < seq;
 	if (held) {
@@ -234,7 +242,7 @@ static bool issue(struct kilni_cuda_queue *queue, struct kilni_entry *entry)
 	case KILNI_ENTRY_CALL:
 		return !leave_to_attendant(queue, entry);
 	case KILNI_ENTRY_CLOCK:
-		set_notable(queue, entry);
+		kilni_cuda_set_notable(queue, entry);
 		kilni_cuda_issue_clock(queue, entry);
 		return true;
 	default:
@@ -304,13 +312,14 @@ static uint64_t load_submitted(struct kilni_cuda_queue *queue)
 static struct kilni_cuda_queue *run_one(struct kilni_cuda_queue *queue,
 					struct kilni_cuda_queue *list)
 {
-	uint64_t upto = load_submitted(queue);
 	struct kilni_entry *entry;
 
+	queue->upto = load_submitted(queue);
 	for (;;) {
-		if (queue->issued == upto)
-			upto = load_submitted(queue);
-		if (queue->issued == upto) {
+		if (queue->issued == queue->upto)
+			queue->upto = load_submitted(queue);
+		if (queue->issued == queue->upto) {
+			kilni_cuda_batch_flush(queue->batch);
 			if (needs_last_mark(queue))
 				list = kilni_cuda_mark(queue, list);
 			if (leave(queue))
@@ -322,8 +331,12 @@ static struct kilni_cuda_queue *run_one(struct kilni_cuda_queue *queue,
 			kilni_cuda_want(
 				cuda_queue(entry->params.wait.wait_queue),
 				entry->params.wait.wait_seq);
-		if (needs_mark(queue, entry))
+		if (entry->kind != KILNI_ENTRY_KERNEL)
+			kilni_cuda_batch_flush(queue->batch);
+		if (needs_mark(queue, entry)) {
+			kilni_cuda_batch_flush(queue->batch);
 			list = kilni_cuda_mark(queue, list);
+		}
 		if (!issue(queue, entry))
 			return list;
 		queue->slot++;

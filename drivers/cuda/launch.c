@@ -25,10 +25,14 @@ struct launch {
 };
 
 enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
-				  struct cu_kernel *k)
+				  struct cu_kernel *k, size_t params_bytes)
 {
 	if (to->graph)
 		return kilni_cuda_graph_put(to->graph, k);
+	if (to->batch) {
+		kilni_cuda_batch_put(to->batch, k, params_bytes);
+		return KILN_OK;
+	}
 	return kilni_cuda_check(
 		to->hw,
 		kilni_cuda.launch(k->function, k->grid[0], k->grid[1],
@@ -38,7 +42,8 @@ enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
 		"cuLaunchKernel");
 }
 
-static enum kiln_status start(const struct launch *l, void *params)
+static enum kiln_status start(const struct launch *l, void *params,
+			      size_t params_bytes)
 {
 	void *arguments[1] = { params };
 	struct cu_kernel kernel = { .function = l->function,
@@ -46,7 +51,7 @@ static enum kiln_status start(const struct launch *l, void *params)
 				    .block = { l->threads, 1, 1 },
 				    .params = arguments };
 
-	return kilni_cuda_start(l->to, &kernel);
+	return kilni_cuda_start(l->to, &kernel, params_bytes);
 }
 
 /* Blocks for that many threads, which may take several turns. */
@@ -76,7 +81,8 @@ static const struct {
 
 /* A kernel of CUDA's own; number ends the name of its text. */
 static enum kiln_status start_slot(struct launch *l, unsigned number,
-				   enum kilni_cuda_slot which, void *params)
+				   enum kilni_cuda_slot which, void *params,
+				   size_t params_bytes)
 {
 	cu_function *slot;
 	char text[32];
@@ -85,7 +91,7 @@ static enum kiln_status start_slot(struct launch *l, unsigned number,
 	snprintf(text, sizeof(text), "%s%u", slots[which].text, number);
 	KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text, slots[which].entry));
 	l->function = *slot;
-	return start(l, params);
+	return start(l, params, params_bytes);
 }
 
 /* ---- elementwise and gather ---- */
@@ -150,7 +156,7 @@ static enum kiln_status launch_form(struct launch *l,
 		l->x = dense_blocks((p->count + lanes - 1) / lanes);
 		l->threads = DENSE_BLOCK;
 	}
-	return start(l, p);
+	return start(l, p, sizeof(*p));
 }
 
 /* From here on a copy moves bytes, whatever they are. */
@@ -175,12 +181,14 @@ static enum kiln_status launch_copy(struct launch *l,
 
 	if ((p->out | p->in[0] | bytes) % 16 && l->to->graph)
 		return launch_form(l, &words, 0);
-	if ((p->out | p->in[0] | bytes) % 16)
+	if ((p->out | p->in[0] | bytes) % 16) {
+		kilni_cuda_batch_flush(l->to->batch);
 		return kilni_cuda_check(
 			l->hw,
 			kilni_cuda.copy_within(p->out, p->in[0], bytes,
 					       l->to->stream),
 			"cuMemcpyDtoDAsync");
+	}
 	words.dtype[0] = words.dtype[1] = KILN_U32;
 	words.count = bytes / 4;
 	return launch_form(l, &words, 0);
@@ -190,7 +198,8 @@ static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
 				    struct kilni_turn *turn)
 {
 	l->x = (unsigned)(turn->tiles * turn->parts);
-	return start_slot(l, bytes, KILNI_CUDA_MOVE_TURN, turn);
+	return start_slot(l, bytes, KILNI_CUDA_MOVE_TURN, turn,
+			  sizeof(*turn));
 }
 
 static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
@@ -229,7 +238,7 @@ static enum kiln_status launch_gather(struct launch *l,
 		return start_slot(l, 8,
 				  rows.pieces ? KILNI_CUDA_MOVE_PIECES
 					      : KILNI_CUDA_MOVE_ROWS,
-				  &rows);
+				  &rows, sizeof(rows));
 	}
 	row = (unsigned)__builtin_ctz(p->element_bytes);
 	slot = &l->hw->modules.gather[row][form];
@@ -237,7 +246,7 @@ static enum kiln_status launch_gather(struct launch *l,
 	KILNI_TRY(kilni_cuda_kernel(l->hw, slot, text, "kl_gather"));
 	l->function = *slot;
 	l->x = blocks_for(l->hw, p->count);
-	return start(l, p);
+	return start(l, p, sizeof(*p));
 }
 
 /* ---- kernels of CUDA's own ---- */
@@ -259,12 +268,14 @@ static enum kiln_status launch_scatter(struct launch *l,
 		return KILN_OK;
 	l->x = every;
 	if (kilni_scatter_sums_wide(p))
-		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_WIDEN, p));
+		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_WIDEN, p,
+				     sizeof(*p)));
 	l->x = blocks_for(l->hw, p->count / p->shape[p->dim]);
-	KILNI_TRY(start_slot(l, dtype, updates[p->update], p));
+	KILNI_TRY(start_slot(l, dtype, updates[p->update], p, sizeof(*p)));
 	l->x = every;
 	if (kilni_scatter_sums_wide(p))
-		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_NARROW, p));
+		KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SCATTER_NARROW, p,
+				     sizeof(*p)));
 	return KILN_OK;
 }
 
@@ -330,12 +341,13 @@ static enum kiln_status launch_reduce(struct launch *l,
 	l->y = plan.chunks;
 	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype),
 			     plan.columns > 1 ? slot.columns : slot.plain,
-			     &plan));
+			     &plan, sizeof(plan)));
 	if (plan.chunks == 1)
 		return KILN_OK;
 	l->x = (unsigned)plan.outputs;
 	l->y = 1;
-	return start_slot(l, kilni_dtype_stored(p->dtype), slot.finish, &plan);
+	return start_slot(l, kilni_dtype_stored(p->dtype), slot.finish, &plan,
+			  sizeof(plan));
 }
 
 static enum kiln_status launch_matmul(struct launch *l,
@@ -357,13 +369,14 @@ static enum kiln_status launch_matmul(struct launch *l,
 	l->x = (unsigned)tiles;
 	l->y = plan.splits;
 	l->z = (unsigned)kilni_min_u64(plan.batches, 65535);
-	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype), slot, &plan));
+	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype), slot, &plan,
+			     sizeof(plan)));
 	if (plan.splits == 1)
 		return KILN_OK;
 	l->x = blocks_for(l->hw, plan.batches * p->m * p->n);
 	l->y = l->z = 1;
 	return start_slot(l, kilni_dtype_stored(p->dtype), KILNI_CUDA_MATMUL_ADD,
-			  &plan);
+			  &plan, sizeof(plan));
 }
 
 static enum kiln_status launch_softmax(struct launch *l,
@@ -371,7 +384,7 @@ static enum kiln_status launch_softmax(struct launch *l,
 {
 	enum kilni_cuda_slot slot = kilni_cuda_plan_softmax(p, &l->x);
 
-	return start_slot(l, kilni_dtype_stored(p->dtype), slot, p);
+	return start_slot(l, kilni_dtype_stored(p->dtype), slot, p, sizeof(*p));
 }
 
 /* ---- entries ---- */

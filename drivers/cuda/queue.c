@@ -12,6 +12,7 @@ static void free_queue(struct kilni_cuda_queue *queue)
 {
 	if (queue->stream && !queue->wrapped)
 		(void)kilni_cuda.stream_destroy(queue->stream);
+	kilni_cuda_batch_free(queue->batch);
 	kilni_cuda_marks_free(queue);
 	kilni_cuda_times_free(queue);
 	if (queue->counter)

@@ -69,6 +69,37 @@ report_at(struct kilni_cuda_queue *queue, uint64_t number)
 	return &queue->reports[number % KILNI_CUDA_REPORTS];
 }
 
+static inline void kilni_cuda_set_notable(struct kilni_cuda_queue *queue,
+					  const struct kilni_entry *entry)
+{
+	/* One that was kept may fail behind later ones. */
+	if (entry->seq > __atomic_load_n(&queue->notable, __ATOMIC_RELAXED))
+		__atomic_store_n(&queue->notable, entry->seq, __ATOMIC_RELEASE);
+}
+
+static inline void kilni_cuda_note_failure(struct kilni_cuda_queue *queue,
+					   struct kilni_entry *entry,
+					   enum kiln_status status)
+{
+	if (status == KILN_OK)
+		return;
+	KILNI_CUDA_NOTE(entry) = (uint8_t)-status;
+	kilni_cuda_set_notable(queue, entry);
+}
+
+/* ---- batch.c: launches that go together ---- */
+
+/* NULL: no memory. */
+struct kilni_cuda_batch *
+kilni_cuda_batch_create(struct kilni_cuda_queue *queue);
+/* With the context current; of NULL too. */
+void kilni_cuda_batch_free(struct kilni_cuda_batch *batch);
+/* Whether the next one of so many entries is for it. */
+bool kilni_cuda_batch_takes(const struct kilni_cuda_batch *batch,
+			    uint64_t entries);
+/* The kernels that come are this entry's. */
+void kilni_cuda_batch_begin(struct kilni_cuda_batch *batch,
+			    struct kilni_entry *entry);
 /* ---- mark.c ---- */
 
 /* The first ones of a queue; a result. */

@@ -12,6 +12,7 @@
 
 #define N 24
 #define STEPS 10
+#define BURST 25
 
 static struct kiln_device *device;
 static enum kiln_status first;
@@ -71,6 +72,23 @@ static int step(int number)
 	return good;
 }
 
+/* Enough kernels in a row that a driver may hand some over together. */
+static void burst(void)
+{
+	const int64_t shape[1] = { N };
+	struct kiln_tensor *x = NULL;
+	float sum = -1;
+	int good = is_good(kiln_zeros(&x, device, KILN_F32, 1, shape));
+
+	for (int i = 0; i < BURST && good; i++)
+		good = is_good(kiln_add_scalar(&x, x, kiln_float(i)));
+	if (good && is_good(kiln_sum(&x, x)) &&
+	    is_good(kiln_tensor_read(x, &sum, sizeof(sum))) &&
+	    sum != (float)(N * BURST * (BURST - 1) / 2))
+		fail("a wrong sum that was told to be good");
+	kiln_tensor_release(x);
+}
+
 /* x = 2 x + 1 for one element, picked by an index. */
 static enum kiln_status double_it(struct kiln_device *on, void *user)
 {
@@ -119,6 +137,7 @@ static void walk(void)
 	(void)is_good(kiln_profile_start(&window, device));
 	for (int i = 0; i < STEPS && step(i); i++)
 		;
+	burst();
 	replay();
 	if (window && !is_good(kiln_profile_end(&duration, window, NULL)))
 		kiln_profile_abandon(window);

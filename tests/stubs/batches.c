@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batches DEVICE: many small kernels in a row, which KILN_CUDA_BATCH=1 hands
+ * over together; one of them finds an index out of range, in the middle of
+ * others. Exit status 1: the wrong results, or another op is blamed.
+ */
+#include <string.h>
+
+#include "expect.h"
+
+#define COUNT 24
+
+static struct kiln_device *device;
+
+static struct kiln_tensor *zeros(void)
+{
+	const int64_t shape[] = { COUNT };
+	struct kiln_tensor *x = NULL;
+
+	OK(kiln_zeros(&x, device, KILN_F32, 1, shape));
+	return x;
+}
+
+static void add_ones(struct kiln_tensor **x, int times)
+{
+	for (int i = 0; i < times; i++)
+		OK(kiln_add_scalar(x, *x, kiln_float(1)));
+}
+
+static void expect_all(struct kiln_tensor *x, float value)
+{
+	float data[COUNT];
+
+	OK(kiln_tensor_read(x, data, sizeof(data)));
+	for (int i = 0; i < COUNT; i++)
+		expect(data[i] == value, "a wrong value");
+}
+
+/* A copy that is no kernel, of bytes that are not aligned, between kernels. */
+static void among_copies(void)
+{
+	enum { BYTES = 100001 };
+	const struct kiln_slice rest = { 1, KILN_SLICE_END, 1 };
+	const int64_t shape[] = { BYTES }, fewer[] = { BYTES - 1 };
+	static uint8_t data[BYTES - 1];
+	struct kiln_tensor *x = NULL, *view = NULL, *copy = NULL;
+
+	OK(kiln_zeros(&x, device, KILN_U8, 1, shape));
+	OK(kiln_zeros(&copy, device, KILN_U8, 1, fewer));
+	for (int i = 0; i < 10; i++)
+		OK(kiln_add_scalar(&x, x, kiln_int(1)));
+	OK(kiln_slice(&view, x, 1, &rest));
+	OK(kiln_copy_into(copy, view));
+	kiln_tensor_release(view);
+	for (int i = 0; i < 10; i++)
+		OK(kiln_add_scalar(&x, x, kiln_int(1)));
+	OK(kiln_tensor_read(copy, data, sizeof(data)));
+	for (size_t i = 0; i < sizeof(data); i++)
+		expect(data[i] == 10, "a copy out of its turn");
+	kiln_tensor_release(x);
+	kiln_tensor_release(copy);
+}
+
+static enum kiln_status double_it(struct kiln_device *on, void *x)
+{
+	struct kiln_tensor *twice = NULL;
+	enum kiln_status status = kiln_add(&twice, x, x);
+
+	(void)on;
+	if (!status)
+		status = kiln_copy_into(x, twice);
+	kiln_tensor_release(twice);
+	return status;
+}
+
+/* A replay is a launch of its own, behind the kernels before it. */
+static void among_replays(void)
+{
+	struct kiln_tensor *x = zeros(), *y = zeros(), *ones = zeros();
+	struct kiln_graph *graph = NULL;
+
+	add_ones(&ones, 1);
+	OK(kiln_graph_create(&graph, device, double_it, x));
+	for (int i = 0; i < 20; i++) {
+		/* 5 into x, by kernels that lead up to the replay. */
+		OK(kiln_copy_into(x, ones));
+		for (int j = 0; j < 4; j++) {
+			OK(kiln_add(&y, x, ones));
+			OK(kiln_copy_into(x, y));
+		}
+		OK(kiln_graph_replay(graph));
+		OK(kiln_add(&y, x, ones));
+		expect_all(y, 11);
+	}
+	kiln_graph_release(graph);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(ones);
+}
+
+static void bad_index(void)
+{
+	static const int32_t far[] = { 3, 99 };
+	const int64_t two[] = { 2 };
+	struct kiln_tensor *bad = zeros(), *good = zeros(), *index = NULL;
+	struct kiln_stream *stream = NULL;
+	enum kiln_status status;
+
+	OK(kiln_tensor_from_data(&index, device, KILN_I32, 1, two, far,
+				 sizeof(far)));
+	OK(kiln_stream_current(&stream, device));
+	OK(kiln_stream_sync(stream));
+	add_ones(&good, 5);
+	OK(kiln_select(&bad, good, 0, index));
+	for (int i = 0; i < 5; i++)
+		OK(kiln_add_scalar(&bad, bad, kiln_float(1)));
+	status = kiln_stream_sync(stream);
+	expect(status == KILN_ERR_INDEX, kiln_status_name(status));
+	expect(strstr(kiln_error_message(), "kiln_select") &&
+	       strstr(kiln_error_message(), "99"), "another one is blamed");
+	OK(kiln_stream_reset(stream));
+	expect_all(good, 5);
+	add_ones(&good, 40);
+	expect_all(good, 45);
+	kiln_stream_release(stream);
+	kiln_tensor_release(bad);
+	kiln_tensor_release(good);
+	kiln_tensor_release(index);
+}
+
+int main(int argc, char **argv)
+{
+	struct kiln_tensor *x;
+
+	OK(kiln_device_open(&device, argc > 1 ? argv[1] : "cuda"));
+	x = zeros();
+	/* Every length up to one that is more than a batch. */
+	for (int times = 1, sum = 1; times < 40; sum += ++times) {
+		add_ones(&x, times);
+		expect_all(x, (float)sum);
+	}
+	kiln_tensor_release(x);
+	among_copies();
+	among_replays();
+	bad_index();
+	kiln_device_release(device);
+	return 0;
+}
