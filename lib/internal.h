@@ -481,10 +481,30 @@ enum kiln_status kilni_check_alike(const char *fn,
 
 /* ---- launching ---- */
 
-void kilni_job_init(struct kilni_job *job, enum kilni_kernel kernel,
-		    enum kilni_op op, size_t params_bytes);
-void kilni_job_operand(struct kilni_job *job, const struct kiln_tensor *t,
-		       uint32_t access);
+static inline void kilni_job_init(struct kilni_job *job,
+				  enum kilni_kernel kernel, enum kilni_op op,
+				  size_t params_bytes)
+{
+	job->entry.kind = KILNI_ENTRY_KERNEL;
+	job->entry.kernel = (uint8_t)kernel;
+	job->entry.op = (uint16_t)op;
+	job->entry.operands = 0;
+	job->entry.params_bytes = (uint16_t)params_bytes;
+	job->entry.user = 0;
+}
+
+static inline void kilni_job_operand(struct kilni_job *job,
+				     const struct kiln_tensor *t,
+				     uint32_t access)
+{
+	uint64_t address = t->address;
+	uint64_t bytes = (uint64_t)(t->count * kilni_size(t));
+
+	if (!t->dense)
+		kilni_extent(t, &address, &bytes);
+	kilni_job_add(job, &t->storage->track, address, bytes, access);
+}
+
 /* An operand of no bytes: what the storage stands for is in use. */
 void kilni_job_keep(struct kilni_job *job, struct kilni_storage *storage);
 /* Workspace of the kernel as a further operand; NULL where none is needed. */

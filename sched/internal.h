@@ -128,6 +128,13 @@ static inline uint64_t stream_completed(const struct kilni_stream *stream)
 	return queue_ops(stream)->completed(stream->queue);
 }
 
+/* Whether it takes work; kilni_stream_usable tells why not. */
+static inline bool stream_usable(const struct kilni_stream *stream)
+{
+	return !__atomic_load_n(&stream->sched->lost, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&stream->poisoned, __ATOMIC_ACQUIRE);
+}
+
 static inline bool use_done(const struct kilni_use *use)
 {
 	return stream_completed(use->stream) >= use->seq;
@@ -135,11 +142,30 @@ static inline bool use_done(const struct kilni_use *use)
 
 /* ---- ring.c ---- */
 
+/* A chunk behind the last one, which is full; the append lock is held. */
+enum kiln_status kilni_ring_extend(struct kilni_stream *stream);
+
 /* Room for one entry, its seq set; the append lock is held. */
-enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
-				    struct kilni_entry **out);
+static inline enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
+						  struct kilni_entry **out)
+{
+	if (KILNI_UNLIKELY(stream->fill == KILNI_CHUNK_ENTRIES))
+		KILNI_TRY(kilni_ring_extend(stream));
+	*out = &stream->chunk->entry[stream->fill];
+	(*out)->seq = stream->tail + 1;
+	return KILN_OK;
+}
+
 /* Makes the reserved entry part of the stream. */
-void kilni_ring_commit(struct kilni_stream *stream);
+static inline void kilni_ring_commit(struct kilni_stream *stream)
+{
+	const struct kilni_entry *entry = &stream->chunk->entry[stream->fill++];
+
+	stream->work += entry->kind != KILNI_ENTRY_CALL &&
+			entry->kind != KILNI_ENTRY_CLOCK;
+	__atomic_store_n(&stream->tail, stream->tail + 1, __ATOMIC_RELEASE);
+}
+
 /* The same for an entry that shall do nothing. */
 void kilni_ring_commit_nothing(struct kilni_stream *stream,
 			       struct kilni_entry *entry);

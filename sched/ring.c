@@ -131,34 +131,17 @@ enum kiln_status kilni_ring_provide(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
-enum kiln_status kilni_ring_reserve(struct kilni_stream *stream,
-				    struct kilni_entry **out)
+enum kiln_status kilni_ring_extend(struct kilni_stream *stream)
 {
-	struct kilni_entry *entry;
+	struct kilni_chunk *chunk = take_spare(stream);
 
-	if (stream->fill == KILNI_CHUNK_ENTRIES) {
-		struct kilni_chunk *chunk = take_spare(stream);
-
-		if (!chunk)
-			KILNI_TRY(grow(stream, &chunk));
-		chunk->next = NULL;
-		stream->chunk->next = chunk;
-		stream->chunk = chunk;
-		stream->fill = 0;
-	}
-	entry = &stream->chunk->entry[stream->fill];
-	entry->seq = stream->tail + 1;
-	*out = entry;
+	if (!chunk)
+		KILNI_TRY(grow(stream, &chunk));
+	chunk->next = NULL;
+	stream->chunk->next = chunk;
+	stream->chunk = chunk;
+	stream->fill = 0;
 	return KILN_OK;
-}
-
-void kilni_ring_commit(struct kilni_stream *stream)
-{
-	const struct kilni_entry *entry = &stream->chunk->entry[stream->fill++];
-
-	stream->work += entry->kind != KILNI_ENTRY_CALL &&
-			entry->kind != KILNI_ENTRY_CLOCK;
-	__atomic_store_n(&stream->tail, stream->tail + 1, __ATOMIC_RELEASE);
 }
 
 static void call_nothing(void *data, void *user)

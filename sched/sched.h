@@ -100,13 +100,32 @@ void kilni_track_fini(struct kilni_track *track);
 
 /*
  * An entry to be queued and the tracks of its operands, in their order. Kind,
- * kernel, op, operands' addresses, bytes and access, and the parameters are
- * set by the caller.
+ * kernel, op and the parameters are set by the caller; operands are added.
  */
 struct kilni_job {
 	struct kilni_entry entry;
 	struct kilni_track *track[KILNI_OPERANDS_MAX];
+	uint8_t first[KILNI_OPERANDS_MAX]; /* operand in the same storage */
+	uint8_t whole[KILNI_OPERANDS_MAX]; /* of a first one: all accesses */
 };
+
+static inline void kilni_job_add(struct kilni_job *job,
+				 struct kilni_track *track, uint64_t address,
+				 uint64_t bytes, uint32_t access)
+{
+	unsigned i = job->entry.operands++, first = 0;
+	struct kilni_operand *operand = &job->entry.operand[i];
+
+	operand->address = address;
+	operand->bytes = bytes;
+	operand->access = access;
+	job->track[i] = track;
+	while (job->track[first] != track)
+		first++;
+	job->first[i] = (uint8_t)first;
+	job->whole[i] = 0;
+	job->whole[first] |= (uint8_t)access;
+}
 
 /*
  * Queues the job on stream, behind events for what its operands wait for on

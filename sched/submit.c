@@ -25,14 +25,12 @@ static void forget_done(struct kilni_track *track)
 	track->count = kept;
 }
 
-/* Sees to it that one more use fits. */
+/* Sees to it that one more use fits where all places are taken. */
 static enum kiln_status make_room(struct kilni_track *track)
 {
 	struct kilni_use *grown;
 	uint32_t capacity;
 
-	if (track->count < track->capacity)
-		return KILN_OK;
 	forget_done(track);
 	if (track->count < track->capacity)
 		return KILN_OK;
@@ -50,15 +48,20 @@ static enum kiln_status make_room(struct kilni_track *track)
 	return KILN_OK;
 }
 
-static void add_use(struct kilni_track *track, struct kilni_stream *stream,
-		    uint64_t seq)
+/* Notes that the stream uses it up to seq; the track's lock is held. */
+static enum kiln_status add_use(struct kilni_track *track,
+				struct kilni_stream *stream, uint64_t seq)
 {
 	for (uint32_t i = 0; i < track->count; i++)
 		if (track->uses[i].stream == stream) {
 			track->uses[i].seq = seq;
-			return;
+			return KILN_OK;
 		}
+	if (track->count == track->capacity)
+		KILNI_TRY(make_room(track));
 	track->uses[track->count++] = (struct kilni_use){ stream, seq };
+	__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
+	return KILN_OK;
 }
 
 void kilni_track_touch(struct kilni_track *track, struct kilni_stream *stream)
@@ -71,11 +74,7 @@ void kilni_track_touch(struct kilni_track *track, struct kilni_stream *stream)
 		return;
 	kilni_error_save(&before);
 	kilni_spin_lock(&track->lock);
-	status = make_room(track);
-	if (status == KILN_OK) {
-		__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
-		add_use(track, stream, tail);
-	}
+	status = add_use(track, stream, tail);
 	kilni_spin_unlock(&track->lock);
 	if (status == KILN_OK)
 		return;
@@ -152,27 +151,6 @@ enum kiln_status kilni_stream_usable(struct kilni_stream *stream)
 	return kilni_failure_refuse(stream);
 }
 
-/* An earlier operand in the same storage, else i. */
-static unsigned same_track(const struct kilni_job *job, unsigned i)
-{
-	unsigned first = 0;
-
-	while (job->track[first] != job->track[i])
-		first++;
-	return first;
-}
-
-/* How all operands in the storage of operand i use it. */
-static uint32_t whole_access(const struct kilni_job *job, unsigned i)
-{
-	uint32_t access = job->entry.operand[i].access;
-
-	for (unsigned k = i + 1; k < job->entry.operands; k++)
-		if (job->track[k] == job->track[i])
-			access |= job->entry.operand[k].access;
-	return access;
-}
-
 /*
  * Who wrote operand i, and whether its storage has to be waited for. What only
  * a graph will write cannot be read.
@@ -181,10 +159,13 @@ static enum kiln_status look_at(const struct kilni_stream *stream,
 				struct kilni_job *job, unsigned i, bool *waits)
 {
 	struct kilni_operand *o = &job->entry.operand[i];
-	uint32_t access = whole_access(job, i);
+	uint32_t access = job->whole[i];
 	struct kilni_track *track = job->track[i];
 	bool unrun;
 
+	o->writer = NULL;
+	if (!is_busy(track))
+		return KILN_OK;
 	kilni_spin_lock(&track->lock);
 	o->writer = track->writer.stream;
 	o->writer_seq = track->writer.seq;
@@ -195,36 +176,16 @@ static enum kiln_status look_at(const struct kilni_stream *stream,
 				     : KILN_OK;
 }
 
-/*
- * Copies who wrote the operands into the entry and tells whether any has to be
- * waited for. Refuses operands that have failed.
- */
-static enum kiln_status inspect(struct kilni_stream *stream,
-				struct kilni_job *job, bool *waits)
+static enum kiln_status refuse_failed(const struct kilni_entry *entry)
 {
-	const int *suspect = &stream->sched->suspect;
-	struct kilni_entry *entry = &job->entry;
-
-	*waits = false;
 	for (unsigned i = 0; i < entry->operands; i++) {
-		struct kilni_operand *o = &entry->operand[i];
-		unsigned first = same_track(job, i);
-		struct kilni_use writer;
+		const struct kilni_operand *o = &entry->operand[i];
+		struct kilni_use writer = { (void *)(uintptr_t)o->writer,
+					    o->writer_seq };
 		struct cause cause;
 
-		o->writer = entry->operand[first].writer;
-		o->writer_seq = entry->operand[first].writer_seq;
-		if (first == i) {
-			o->writer = NULL;
-			if (is_busy(job->track[i]))
-				KILNI_TRY(look_at(stream, job, i, waits));
-		}
-		if (!o->writer || !(o->access & KILNI_READ) ||
-		    KILNI_LIKELY(!__atomic_load_n(suspect, __ATOMIC_ACQUIRE)))
-			continue;
-		writer = (struct kilni_use){ (void *)(uintptr_t)o->writer,
-					     o->writer_seq };
-		if (kilni_failure_find(&writer, &cause))
+		if (o->writer && (o->access & KILNI_READ) &&
+		    kilni_failure_find(&writer, &cause))
 			return kilni_fail(KILN_ERR_DEPENDENCY, 0,
 					  "%s%s: an operand depends on an "
 					  "operation that failed",
@@ -234,13 +195,38 @@ static enum kiln_status inspect(struct kilni_stream *stream,
 	return KILN_OK;
 }
 
+/*
+ * Copies who wrote the operands into the entry and tells whether any has to be
+ * waited for. Refuses operands that have failed.
+ */
+static enum kiln_status inspect(struct kilni_stream *stream,
+				struct kilni_job *job, bool *waits)
+{
+	struct kilni_entry *entry = &job->entry;
+
+	*waits = false;
+	for (unsigned i = 0; i < entry->operands; i++) {
+		const struct kilni_operand *first;
+
+		if (job->first[i] == i) {
+			KILNI_TRY(look_at(stream, job, i, waits));
+			continue;
+		}
+		first = &entry->operand[job->first[i]];
+		entry->operand[i].writer = first->writer;
+		entry->operand[i].writer_seq = first->writer_seq;
+	}
+	if (KILNI_LIKELY(!__atomic_load_n(&stream->sched->suspect,
+					  __ATOMIC_ACQUIRE)))
+		return KILN_OK;
+	return refuse_failed(entry);
+}
+
 enum kiln_status kilni_track_use(struct kilni_track *track,
 				 struct kilni_stream *stream, uint64_t seq,
 				 uint32_t access)
 {
-	KILNI_TRY(make_room(track));
-	__atomic_store_n(&track->busy, 1, __ATOMIC_RELEASE);
-	add_use(track, stream, seq);
+	KILNI_TRY(add_use(track, stream, seq));
 	if (access & KILNI_WRITE) {
 		track->writer = (struct kilni_use){ stream, seq };
 		track->unrun = false;
@@ -270,10 +256,10 @@ static enum kiln_status note_uses(struct kilni_stream *stream,
 {
 	for (unsigned i = 0; i < job->entry.operands; i++) {
 		struct kilni_track *track = job->track[i];
-		uint32_t access = whole_access(job, i);
+		uint32_t access = job->whole[i];
 		enum kiln_status status;
 
-		if (same_track(job, i) != i)
+		if (job->first[i] != i)
 			continue;
 		kilni_spin_lock(&track->lock);
 		status = kilni_track_use(track, stream, seq, access);
@@ -350,16 +336,25 @@ static enum kiln_status try_inline(struct kilni_stream *stream,
 static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 {
 	uint64_t seq = to->seq;
-	size_t head = offsetof(struct kilni_entry, operand) +
-		      from->operands * sizeof(from->operand[0]);
 
-	memcpy(to, from, head);
+	memcpy(to, from, offsetof(struct kilni_entry, operand));
+	for (unsigned i = 0; i < from->operands; i++)
+		to->operand[i] = from->operand[i];
 	memcpy(&to->params, &from->params, from->params_bytes);
 	to->seq = seq;
 }
 
 /* Work items that may wait for more: some ten microseconds of a GPU. */
 #define GATHERED_MOST (1u << 20)
+
+static uint64_t items_of(const struct kilni_entry *entry)
+{
+	if (KILNI_LIKELY(entry->kernel == KILNI_KERNEL_EW))
+		return entry->params.ew.count;
+	/* What a kernel of the program's does with an element is not known. */
+	return entry->kernel == KILNI_KERNEL_CUSTOM ? GATHERED_MOST + 1
+						    : kilni_entry_items(entry);
+}
 
 static enum kiln_status append(struct kilni_stream *stream,
 			       struct kilni_job *job, bool waits)
@@ -372,10 +367,7 @@ static enum kiln_status append(struct kilni_stream *stream,
 					    job->entry.operand[i].access));
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	copy_entry(entry, &job->entry);
-	/* What a kernel of the program's does with an element is not known. */
-	stream->gathered += job->entry.kernel == KILNI_KERNEL_CUSTOM
-				    ? GATHERED_MOST + 1
-				    : kilni_entry_items(&job->entry);
+	stream->gathered += items_of(&job->entry);
 	status = note_uses(stream, job, entry->seq);
 	if (status == KILN_OK)
 		kilni_ring_commit(stream);
@@ -421,7 +413,8 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 	enum kiln_status status;
 	bool waits, taken;
 
-	KILNI_TRY(kilni_stream_usable(stream));
+	if (KILNI_UNLIKELY(!stream_usable(stream)))
+		return kilni_stream_usable(stream);
 	if (KILNI_UNLIKELY(stream->recorder)) {
 		KILNI_TRY(kilni_record(stream, job, &taken));
 		if (taken)
