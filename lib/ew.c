@@ -6,44 +6,33 @@
 /* Bytes of the parameters that the contiguous form reads. */
 #define CONTIGUOUS_BYTES offsetof(struct kilni_ew_params, shape)
 
+/* A scalar has the dtype of the first array operand. */
 static void set_operands(struct kilni_ew_params *p, const struct kiln_tensor *dst,
 			 const struct kilni_ew *ew)
 {
+	uint8_t scalar_dtype = ew->in[0] ? ew->in[0]->dtype : dst->dtype;
+	bool random = ew->op == KILNI_OP_RANDOM;
+	unsigned scalars = 0;
+
 	p->report = 0;
 	p->count = (uint64_t)dst->count;
 	p->out = dst->address;
 	p->op = ew->op;
 	p->dtype[0] = dst->dtype;
-	p->scalars = 0;
-	p->distribution = ew->distribution;
 	p->keep = 0;
 	p->rank = 0;
-	p->seed = ew->seed;
-	p->counter = ew->counter;
+	p->distribution = random ? ew->distribution : 0;
+	p->seed = random ? ew->seed : 0;
+	p->counter = random ? ew->counter : 0;
 	for (int j = 0; j < 3; j++) {
-		const struct kiln_tensor *t = j < ew->count ? ew->in[j] : NULL;
+		const struct kiln_tensor *t = ew->in[j];
 
 		p->in[j] = t ? t->address : 0;
 		p->scalar[j] = ew->scalar[j];
-		p->dtype[1 + j] = t ? t->dtype : dst->dtype;
-		if (!t)
-			p->scalars |= (uint8_t)(1u << j);
+		p->dtype[1 + j] = t ? t->dtype : scalar_dtype;
+		scalars |= (unsigned)!t << j;
 	}
-}
-
-/* A scalar has the dtype of the first array operand. */
-static void set_scalar_dtypes(struct kilni_ew_params *p,
-			      const struct kilni_ew *ew)
-{
-	for (int j = 1; j < 3; j++)
-		if (ew->in[0] && !ew->in[j])
-			p->dtype[1 + j] = ew->in[0]->dtype;
-}
-
-static bool same_shape(const struct kiln_tensor *a, const struct kiln_tensor *b)
-{
-	return a->rank == b->rank &&
-	       !memcmp(a->shape, b->shape, a->rank * sizeof(a->shape[0]));
+	p->scalars = (uint8_t)scalars;
 }
 
 static bool all_dense(const struct kiln_tensor *dst, const struct kilni_ew *ew)
@@ -52,7 +41,7 @@ static bool all_dense(const struct kiln_tensor *dst, const struct kilni_ew *ew)
 		return false;
 	for (int j = 0; j < ew->count; j++)
 		if (ew->in[j] &&
-		    !(ew->in[j]->dense && same_shape(ew->in[j], dst)))
+		    !(ew->in[j]->dense && kilni_same_shape(ew->in[j], dst)))
 			return false;
 	return true;
 }
@@ -91,7 +80,6 @@ enum kiln_status kilni_ew_into(struct kiln_tensor *dst,
 		return KILN_OK;
 	kilni_job_init(&job, KILNI_KERNEL_EW, ew->op, CONTIGUOUS_BYTES);
 	set_operands(p, dst, ew);
-	set_scalar_dtypes(p, ew);
 	p->contiguous = all_dense(dst, ew);
 	if (!p->contiguous)
 		p->contiguous = set_strides(p, dst, ew);
@@ -106,6 +94,14 @@ enum kiln_status kilni_ew_into(struct kiln_tensor *dst,
 	return kilni_job_submit(&job, dst->device);
 }
 
+static bool all_alike(const struct kilni_ew *ew)
+{
+	for (int j = 1; j < ew->count; j++)
+		if (ew->in[j] && !kilni_same_shape(ew->in[j], ew->in[0]))
+			return false;
+	return true;
+}
+
 static enum kiln_status broadcast_all(const struct kilni_ew *ew, int *rank,
 				      int64_t *shape)
 {
@@ -114,25 +110,39 @@ static enum kiln_status broadcast_all(const struct kilni_ew *ew, int *rank,
 	*rank = first->rank;
 	memcpy(shape, first->shape, first->rank * sizeof(*shape));
 	for (int j = 1; j < ew->count; j++)
-		if (ew->in[j] && !same_shape(ew->in[j], first))
+		if (ew->in[j])
 			KILNI_TRY(kilni_broadcast(ew->fn, ew->in[j], rank,
 						  shape));
 	return KILN_OK;
 }
 
+/* Into *out where it has that form, which then does not overflow. */
+static enum kiln_status run_shaped(struct kiln_tensor **out,
+				   const struct kilni_ew *ew, int rank,
+				   const int64_t *shape)
+{
+	struct kiln_device *device = ew->in[0]->device;
+	struct kiln_tensor *result;
+	int64_t count;
+
+	if (kilni_result_fits(*out, device, ew->dtype, rank, shape))
+		return kilni_ew_into(*out, ew);
+	KILNI_TRY(kilni_shape_count(ew->fn, rank, shape,
+				    kilni_dtype_bytes[ew->dtype], &count));
+	KILNI_TRY(kilni_tensor_create(&result, device, ew->dtype, rank, shape));
+	return kilni_settle(out, result, kilni_ew_into(result, ew));
+}
+
 enum kiln_status kilni_ew_run(struct kiln_tensor **out,
 			      const struct kilni_ew *ew)
 {
-	int64_t shape[KILN_RANK_MAX], count;
-	struct kiln_tensor *result;
+	int64_t shape[KILN_RANK_MAX];
 	int rank;
 
+	if (KILNI_LIKELY(all_alike(ew)))
+		return run_shaped(out, ew, ew->in[0]->rank, ew->in[0]->shape);
 	KILNI_TRY(broadcast_all(ew, &rank, shape));
-	KILNI_TRY(kilni_shape_count(ew->fn, rank, shape,
-				    kiln_dtype_size_bytes(ew->dtype), &count));
-	KILNI_TRY(kilni_result(out, ew->in[0]->device, ew->dtype, rank, shape,
-			       true, NULL, 0, &result));
-	return kilni_settle(out, result, kilni_ew_into(result, ew));
+	return run_shaped(out, ew, rank, shape);
 }
 
 enum kiln_status kilni_copy(const char *fn, struct kiln_tensor *dst,

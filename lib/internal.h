@@ -341,6 +341,23 @@ static inline enum kiln_dtype kilni_dtype(const struct kiln_tensor *t)
 	return (enum kiln_dtype)t->dtype;
 }
 
+/* Whether sizes are alike; in line, for most ranks are small. */
+static inline bool kilni_same_sizes(int rank, const int64_t *a,
+				    const int64_t *b)
+{
+	for (int d = 0; d < rank; d++)
+		if (a[d] != b[d])
+			return false;
+	return true;
+}
+
+static inline bool kilni_same_shape(const struct kiln_tensor *a,
+				    const struct kiln_tensor *b)
+{
+	return a->rank == b->rank &&
+	       kilni_same_sizes(a->rank, a->shape, b->shape);
+}
+
 /* Dense, and nothing else lies in its storage. */
 static inline bool kilni_is_whole(const struct kiln_tensor *t)
 {
@@ -369,6 +386,11 @@ static inline void kilni_assign(struct kiln_tensor **out,
 	*out = result;
 	kiln_tensor_release(old);
 }
+
+/* Whether a result of that form may be written into t. */
+bool kilni_result_fits(const struct kiln_tensor *t,
+		       const struct kiln_device *device, enum kiln_dtype dtype,
+		       int rank, const int64_t *shape);
 
 /*
  * The tensor that a result goes to: *out itself where it has the form and no
@@ -524,7 +546,7 @@ struct kilni_ew {
 	int count;                   /* slots */
 	struct kiln_tensor *in[3];
 	uint64_t scalar[3];
-	/* RANDOM */
+	/* Set and read where op is RANDOM. */
 	uint8_t distribution;
 	uint64_t seed, counter;
 };

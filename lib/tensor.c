@@ -143,22 +143,27 @@ struct kiln_device *kiln_tensor_device(const struct kiln_tensor *tensor)
 	return tensor->device;
 }
 
+static bool can_mut(const struct kiln_tensor *t)
+{
+	return __atomic_load_n(&t->object.refs, __ATOMIC_ACQUIRE) == 1 &&
+	       __atomic_load_n(&t->storage->refs, __ATOMIC_ACQUIRE) == 1 &&
+	       !(t->storage->flags & KILNI_STORAGE_READ_ONLY);
+}
+
 bool kiln_tensor_can_mut(const struct kiln_tensor *tensor)
 {
-	return __atomic_load_n(&tensor->object.refs, __ATOMIC_ACQUIRE) == 1 &&
-	       __atomic_load_n(&tensor->storage->refs, __ATOMIC_ACQUIRE) == 1 &&
-	       !(tensor->storage->flags & KILNI_STORAGE_READ_ONLY);
+	return can_mut(tensor);
 }
 
 /* ---- results ---- */
 
-static bool has_form(const struct kiln_tensor *t,
-		     const struct kiln_device *device, enum kiln_dtype dtype,
-		     int rank, const int64_t *shape)
+bool kilni_result_fits(const struct kiln_tensor *t,
+		       const struct kiln_device *device, enum kiln_dtype dtype,
+		       int rank, const int64_t *shape)
 {
-	return kilni_is_whole(t) && t->device == device &&
+	return t && can_mut(t) && kilni_is_whole(t) && t->device == device &&
 	       t->dtype == dtype && t->rank == rank &&
-	       !memcmp(t->shape, shape, (size_t)rank * sizeof(*shape));
+	       kilni_same_sizes(rank, t->shape, shape);
 }
 
 static bool is_among(const struct kiln_tensor *t,
@@ -179,8 +184,7 @@ enum kiln_status kilni_result(struct kiln_tensor **out,
 {
 	struct kiln_tensor *t = *out;
 
-	if (t && kiln_tensor_can_mut(t) &&
-	    has_form(t, device, dtype, rank, shape) &&
+	if (kilni_result_fits(t, device, dtype, rank, shape) &&
 	    (in_place || !is_among(t, operands, count))) {
 		*result = t;
 		return KILN_OK;
