@@ -194,7 +194,11 @@ struct kilni_queue_client {
 	/* KILN_OK: run it. Else the entry is skipped; failed() is not called.*/
 	enum kiln_status (*check)(void *context,
 				  const struct kilni_entry *entry);
-	/* The entry failed; report is NULL or holds the offending index. */
+	/*
+	 * The entry failed; report is NULL or holds the offending index. Of a
+	 * replay it is the graph's entry that failed, with the number of the
+	 * replay, or that of kind GRAPH where nobody knows which.
+	 */
 	void (*failed)(void *context, const struct kilni_entry *entry,
 		       enum kiln_status status,
 		       const struct kilni_report *report);
@@ -484,6 +488,7 @@ struct kilni_entry {
 			 * and their place among the draws, in their in[0].
 			 */
 			uint64_t seed, counter;
+			uint64_t failed; /* the driver's own */
 			/* The scheduler's: who wrote what the graph reads. */
 			uint64_t writers;
 			struct {

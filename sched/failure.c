@@ -293,6 +293,27 @@ enum kiln_status kilni_failure_check(void *context,
 	return known || inherited ? KILN_ERR_DEPENDENCY : KILN_OK;
 }
 
+static void describe(char *message, size_t bytes,
+		     const struct kilni_entry *entry, enum kiln_status status,
+		     const struct kilni_report *report)
+{
+	const char *prefix = kilni_op_prefix(entry->op);
+	const char *name = kilni_ops[entry->op].name;
+
+	if (entry->kind == KILNI_ENTRY_GRAPH)
+		snprintf(message, bytes,
+			 "kiln_graph_replay: %s (which of the graph's "
+			 "operations is not known)",
+			 kiln_status_text(status));
+	else if (report)
+		snprintf(message, bytes, "%s%s: index %lld is outside 0..%lld",
+			 prefix, name, (long long)report->value,
+			 (long long)report->bound - 1);
+	else
+		snprintf(message, bytes, "%s%s: %s", prefix, name,
+			 kiln_status_text(status));
+}
+
 void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 			    enum kiln_status status,
 			    const struct kilni_report *report)
@@ -300,16 +321,7 @@ void kilni_failure_of_entry(void *context, const struct kilni_entry *entry,
 	struct kilni_stream *stream = context;
 	char message[sizeof(stream->message)];
 
-	if (report)
-		snprintf(message, sizeof(message),
-			 "%s%s: index %lld is outside 0..%lld",
-			 kilni_op_prefix(entry->op), kilni_ops[entry->op].name,
-			 (long long)report->value,
-			 (long long)report->bound - 1);
-	else
-		snprintf(message, sizeof(message), "%s%s: %s",
-			 kilni_op_prefix(entry->op), kilni_ops[entry->op].name,
-			 kiln_status_text(status));
+	describe(message, sizeof(message), entry, status, report);
 	kilni_failure_mark(stream, entry->seq, entry->seq,
 			   kilni_failure_cause(stream, entry->seq, entry->seq,
 					       status, message));

@@ -43,7 +43,6 @@ struct kilni_cuda_graph {
 	cu_address report;     /* those of the replay that runs */
 	struct kilni_cuda_report *found; /* PLACES times as many, pinned */
 	uint64_t taken, freed; /* places; freed is atomic */
-	unsigned bad;          /* atomic: the entry that a launch failed at */
 };
 
 /* ---- nodes ---- */
@@ -288,14 +287,23 @@ static struct kilni_cuda_report *place_at(const struct kilni_cuda_graph *graph,
 	return graph->found + number % PLACES * graph->reports;
 }
 
-static enum kiln_status check_entries(struct kilni_cuda_graph *graph)
+/*
+ * What a launch fails at is noted in the entry that asked for it: others may
+ * follow before it is retired. 0: nothing, or nobody knows.
+ */
+static void note_step(struct kilni_entry *run, unsigned entry)
 {
-	__atomic_store_n(&graph->bad, 0, __ATOMIC_RELAXED);
+	run->params.graph.failed = (uint64_t)entry + 1;
+}
+
+static enum kiln_status check_entries(const struct kilni_cuda_graph *graph,
+				      struct kilni_entry *run)
+{
 	if (KILNI_LIKELY(!__atomic_load_n(&kilni_fault_armed,
 					  __ATOMIC_RELAXED)))
 		return KILN_OK;
 	for (unsigned i = 0; i < graph->entries; i++) {
-		__atomic_store_n(&graph->bad, i, __ATOMIC_RELAXED);
+		note_step(run, i);
 		KILNI_TRY(KILNI_FAULT("launch"));
 	}
 	return KILN_OK;
@@ -304,7 +312,7 @@ static enum kiln_status check_entries(struct kilni_cuda_graph *graph)
 /* The entries stay as they are, for whoever retires an earlier replay. */
 static enum kiln_status set_draw(struct kilni_cuda_graph *graph,
 				 const struct draw *draw,
-				 const struct kilni_entry *run)
+				 struct kilni_entry *run)
 {
 	struct kilni_cuda_target to = { .hw = graph->hw, .graph = graph };
 	struct kilni_entry copy;
@@ -312,21 +320,23 @@ static enum kiln_status set_draw(struct kilni_cuda_graph *graph,
 	copy_whole(&copy, graph->entry[draw->entry]);
 	kilni_graph_patch(run, &copy);
 	graph->last = draw->node;
-	__atomic_store_n(&graph->bad, draw->entry, __ATOMIC_RELAXED);
+	note_step(run, draw->entry);
 	return kilni_cuda_launch(&to, &copy);
 }
 
 enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
 					 cu_stream stream,
-					 const struct kilni_entry *run)
+					 struct kilni_entry *run)
 {
 	struct kilni_cuda_hw *hw = graph->hw;
 
-	KILNI_TRY(check_entries(graph));
+	run->params.graph.failed = 0;
+	KILNI_TRY(check_entries(graph, run));
+	run->params.graph.failed = 0;
 	KILNI_TRY(kilni_cuda_alive(hw));
 	for (unsigned i = 0; i < graph->draws; i++)
 		KILNI_TRY(set_draw(graph, &graph->draw[i], run));
-	__atomic_store_n(&graph->bad, 0, __ATOMIC_RELAXED);
+	run->params.graph.failed = 0;
 	if (!graph->exec)
 		return KILN_OK;
 	KILNI_TRY(kilni_cuda_check(
@@ -347,9 +357,13 @@ enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
 /* ---- blame ---- */
 
 const struct kilni_entry *
-kilni_cuda_graph_blamed(const struct kilni_cuda_graph *graph)
+kilni_cuda_graph_blamed(const struct kilni_entry *run)
 {
-	return graph->entry[__atomic_load_n(&graph->bad, __ATOMIC_RELAXED)];
+	const struct kilni_cuda_graph *graph = run->params.graph.graph;
+
+	return run->params.graph.failed
+		       ? graph->entry[run->params.graph.failed - 1]
+		       : run;
 }
 
 /* The entry whose report has that number. */

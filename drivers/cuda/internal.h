@@ -274,7 +274,7 @@ bool kilni_cuda_graph_reports(const struct kilni_cuda_graph *graph);
 /* Puts a replay on the stream, with the context current. */
 enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
 					 cu_stream stream,
-					 const struct kilni_entry *run);
+					 struct kilni_entry *run);
 /*
  * Retires the oldest replay that was launched: the first entry that found
  * something, with its report; NULL: none did. lost: nobody looks.
@@ -282,9 +282,9 @@ enum kiln_status kilni_cuda_graph_launch(struct kilni_cuda_graph *graph,
 const struct kilni_entry *
 kilni_cuda_graph_found(struct kilni_cuda_graph *graph, bool lost,
 		       struct kilni_cuda_report *report);
-/* The entry that the latest launch failed at, else the first. */
+/* The graph's entry that this launch failed at, or the launch's own. */
 const struct kilni_entry *
-kilni_cuda_graph_blamed(const struct kilni_cuda_graph *graph);
+kilni_cuda_graph_blamed(const struct kilni_entry *run);
 
 /* ---- clock.c ---- */
 

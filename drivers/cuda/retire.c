@@ -98,7 +98,7 @@ static void retire_kernel(struct kilni_cuda_queue *queue,
 		(void)!queue->client.check(queue->client.context, entry);
 }
 
-/* A graph fails as a whole, at the entry that is to blame. */
+/* A graph fails as a whole, by the entry that is to blame. */
 static void tell_graph(struct kilni_cuda_queue *queue, uint64_t seq,
 		       const struct kilni_entry *bad, enum kiln_status status,
 		       const struct kilni_cuda_report *report)
@@ -123,12 +123,11 @@ static void retire_graph(struct kilni_cuda_queue *queue,
 	if (graph && !KILNI_CUDA_NOTE(run))
 		bad = kilni_cuda_graph_found(graph, lost, &report);
 	if (KILNI_CUDA_NOTE(run))
-		tell_graph(queue, run->seq, kilni_cuda_graph_blamed(graph),
+		tell_graph(queue, run->seq, kilni_cuda_graph_blamed(run),
 			   (enum kiln_status) - (int)KILNI_CUDA_NOTE(run),
 			   NULL);
 	else if (graph && lost)
-		tell_graph(queue, run->seq, kilni_cuda_graph_blamed(graph),
-			   KILN_ERR_DEVICE_LOST, NULL);
+		tell_failed(queue, run, KILN_ERR_DEVICE_LOST, NULL);
 	else if (bad)
 		tell_graph(queue, run->seq, bad, KILN_ERR_INDEX, &report);
 	else if (is_suspect(queue))

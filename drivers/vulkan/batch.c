@@ -306,7 +306,8 @@ static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
 			continue;
 		if (entry->kind == KILNI_ENTRY_KERNEL ||
 		    entry->kind == KILNI_ENTRY_GRAPH)
-			kilni_vk_blame(batch, entry, 0, status, NULL);
+			kilni_vk_blame(batch, entry, KILNI_VK_WHOLE, status,
+				       NULL);
 		if (batch->fate[i] == KILNI_VK_REPLAYED)
 			kilni_vk_end_turn(batch, i, entry);
 		batch->fate[i] = KILNI_VK_PASSED;

@@ -498,12 +498,12 @@ static void list_graph(struct kilni_vk_batch *batch, struct graph *graph,
 static enum kiln_status check_launches(const struct graph *graph,
 				       unsigned *operation)
 {
-	*operation = 0;
+	*operation = KILNI_VK_WHOLE;
 	if (!__atomic_load_n(&kilni_fault_armed, __ATOMIC_RELAXED))
 		return KILN_OK;
-	for (; *operation < graph->entries; ++*operation)
+	for (*operation = 0; *operation < graph->entries; ++*operation)
 		KILNI_TRY(KILNI_FAULT("launch"));
-	*operation = 0;
+	*operation = KILNI_VK_WHOLE;
 	return KILN_OK;
 }
 
@@ -556,7 +556,8 @@ void kilni_vk_blame(struct kilni_vk_batch *batch,
 	struct kilni_queue_client *client = &batch->queue->client;
 	struct kilni_entry named;
 
-	if (entry->kind == KILNI_ENTRY_GRAPH && graph_of(entry)) {
+	if (entry->kind == KILNI_ENTRY_GRAPH &&
+	    operation != KILNI_VK_WHOLE) {
 		memcpy(&named, graph_of(entry)->entry[operation],
 		       offsetof(struct kilni_entry, params));
 		named.seq = entry->seq;
@@ -602,7 +603,8 @@ bool kilni_vk_finish_replay(struct kilni_vk_batch *batch, unsigned i,
 	unsigned operation = 0;
 
 	if (!ran) {
-		kilni_vk_blame(batch, entry, 0, KILN_ERR_DEVICE_LOST, NULL);
+		kilni_vk_blame(batch, entry, KILNI_VK_WHOLE,
+			       KILN_ERR_DEVICE_LOST, NULL);
 	} else if (find_report(graph, batch->turn[i], &operation, &report)) {
 		__atomic_add_fetch(&hw->found, 1, __ATOMIC_RELEASE);
 		kilni_vk_blame(batch, entry, operation, KILN_ERR_INDEX,

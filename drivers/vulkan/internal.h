@@ -322,7 +322,11 @@ bool kilni_vk_finish_replay(struct kilni_vk_batch *batch, unsigned i,
 /* Another replay may have the turn that entry i of the batch had. */
 void kilni_vk_end_turn(const struct kilni_vk_batch *batch, unsigned i,
 		       const struct kilni_entry *entry);
-/* Blames the entry, or an operation of the graph that it replays. */
+/*
+ * Blames the entry, or an operation of the graph that it replays; WHOLE: nobody
+ * knows which.
+ */
+#define KILNI_VK_WHOLE UINT32_MAX
 void kilni_vk_blame(struct kilni_vk_batch *batch,
 		    const struct kilni_entry *entry, unsigned operation,
 		    enum kiln_status status,

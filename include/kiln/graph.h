@@ -49,7 +49,8 @@ KILN_BEGIN_DECLS
  *
  * Errors. On the CPU a replay is one operation: where a captured op fails, all
  * that the graph writes has failed, and the error names the op, as does that of
- * an eager run.
+ * an eager run. It names kiln_graph_replay where a device has refused or lost
+ * the whole and nobody knows at which op.
  *
  * Traces. A replay is one submission of "graph_replay" in a trace, and one
  * launch where the device runs the graph as a whole, as a CPU does; elsewhere

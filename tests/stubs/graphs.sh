@@ -62,8 +62,8 @@ told()
 told KILN_ERR_OUT_OF_MEMORY "cuGraphCreate: CUDA_ERROR_OUT" cuGraphCreate:1:2
 told KILN_ERR_INTERNAL "cuGraphAddKernelNode: " cuGraphAddKernelNode:2:1
 told KILN_ERR_OUT_OF_MEMORY "cuGraphInstantiate: " cuGraphInstantiate_v2:1:2
-told KILN_ERR_OUT_OF_MEMORY "kiln_" cuGraphLaunch:1:2
-told KILN_ERR_DRIVER "kiln_" cuGraphLaunch:3:900
+told KILN_ERR_OUT_OF_MEMORY "kiln_graph_replay: " cuGraphLaunch:1:2
+told KILN_ERR_DRIVER "kiln_graph_replay: " cuGraphLaunch:3:900
 told KILN_ERR_DRIVER "kiln_random" cuGraphExecKernelNodeSetParams:2:910
 for call in cuGraphCreate cuGraphAddKernelNode cuGraphInstantiate_v2 \
 	cuGraphExecKernelNodeSetParams cuGraphLaunch; do

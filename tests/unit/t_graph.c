@@ -917,6 +917,46 @@ START_TEST(an_error_in_a_replay_names_the_op)
 }
 END_TEST
 
+/* Not by the first, nor by what a replay behind it found. */
+START_TEST(the_op_in_the_middle_is_named)
+{
+	struct kiln_tensor *x, *y = KILN_TENSOR_NONE, *z;
+	struct kiln_graph *graph = NULL;
+	struct kiln_stream *own = NULL;
+	float data[2];
+	int gate = 0;
+
+	ON(_i);
+	OK(kiln_stream_current(&own, dev));
+	x = FLOATS(dev, 1, -4);
+	z = FLOATS(dev, 0, 0);
+	OK(kiln_graph_prepare(dev));
+	OK(kiln_graph_start_capture(dev));
+	OK(kiln_neg(&y, x));
+	OK(kiln_abs(&y, y));
+	OK(kiln_copy_into(z, y));
+	OK(kiln_graph_stop_capture(&graph, dev));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kilni_fault_set("launch", 2, KILN_ERR_DRIVER));
+	OK(kiln_graph_replay(graph));
+	OK(kiln_graph_replay(graph));
+	kilni_gate_open(&gate);
+	FAILS(kiln_stream_sync(own), KILN_ERR_DRIVER, "kiln_abs: ");
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	OK(kiln_stream_reset(own));
+	OK(kiln_graph_replay(graph));
+	OK(kiln_tensor_read(z, data, sizeof(data)));
+	if (computes)
+		ck_assert(data[0] == 1 && data[1] == 4);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(z);
+	kiln_stream_release(own);
+	kiln_graph_release(graph);
+	done();
+}
+END_TEST
+
 #define INPUTS 60
 
 /* More inputs with a past than one entry can name. */
@@ -1738,6 +1778,7 @@ int main(void)
 	TEST(other_choices_than_the_warm_ups_fail_at_stop);
 	TEST(other_work_than_the_warm_ups_fails_at_stop);
 	EVERYWHERE(an_error_in_a_replay_names_the_op);
+	EVERYWHERE(the_op_in_the_middle_is_named);
 	EVERYWHERE(a_failed_input_fails_the_replay);
 	EVERYWHERE(many_replays_are_in_flight);
 	EVERYWHERE(a_graph_may_be_long);

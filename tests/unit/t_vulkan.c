@@ -442,6 +442,22 @@ START_TEST(graph_on_a_device_that_is_lost)
 }
 END_TEST
 
+/* Which operation it was nobody knows; it is not laid to the first one. */
+START_TEST(a_refused_replay_is_told_as_that)
+{
+	struct replayed r;
+	float have[2];
+
+	OK(make_replayed(dev, &r));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vkQueueSubmit", 1, KILN_ERR_DRIVER));
+	OK(kiln_graph_replay(r.graph));
+	FAILS(kiln_tensor_read(r.z, have, sizeof(have)), KILN_ERR_DRIVER,
+	      "kiln_graph_replay: ");
+	release_replayed(dev, &r);
+}
+END_TEST
+
 /* ---- every call fails in turn ---- */
 
 static enum kiln_status small_program(struct kiln_device *device)
@@ -733,6 +749,7 @@ static void add_cases(Suite *suite)
 	tcase_add_test(device, one_queue_many_threads);
 	tcase_add_test(device, submit_that_loses_the_device);
 	tcase_add_test(device, graph_on_a_device_that_is_lost);
+	tcase_add_test(device, a_refused_replay_is_told_as_that);
 	suite_add_tcase(suite, device);
 	tcase_add_checked_fixture(limits, setup_limits, teardown);
 	tcase_set_timeout(limits, 60);
