@@ -14,12 +14,16 @@ static struct kilni_entry *entry_of(struct kilni_cuda_queue *queue)
 	return &queue->chunk->entry[queue->slot];
 }
 
-/* What it is there for; then the queue goes on, here. */
+/*
+ * What it is there for; then the queue goes on, here. One that another queue
+ * has held only goes on.
+ */
 static void attend(struct kilni_cuda_hw *hw, struct kilni_cuda_queue *queue)
 {
 	struct kilni_entry *entry = entry_of(queue);
 
-	kilni_cuda_queue_settle(queue);
+	if (entry->kind != KILNI_ENTRY_WAIT)
+		kilni_cuda_queue_settle(queue);
 	if (entry->kind == KILNI_ENTRY_CALL) {
 		entry->params.call.call(entry->params.call.data,
 					entry->params.call.user);

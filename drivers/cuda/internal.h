@@ -158,6 +158,7 @@ enum kiln_status kilni_cuda_program_run(const struct kilni_cuda_target *to,
 enum kilni_cuda_state {
 	KILNI_CUDA_IDLE,       /* all that was submitted is on the stream */
 	KILNI_CUDA_BUSY,       /* a thread puts entries on the stream */
+	KILNI_CUDA_MARKING,    /* idle but for a thread that marks it */
 	KILNI_CUDA_HELD        /* another queue, a gate or the attendant */
 };
 
@@ -166,6 +167,7 @@ struct kilni_cuda_mark {
 	struct kilni_cuda_mark *next;
 	cu_event event;
 	uint64_t seq;
+	unsigned users;        /* of the event, who do not hold the lock */
 };
 
 /* An event that has a time. */

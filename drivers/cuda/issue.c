@@ -104,7 +104,7 @@ static bool issue_wait(struct kilni_cuda_queue *queue,
 		cuda_queue(entry->params.wait.wait_queue);
 	uint64_t seq = entry->params.wait.wait_seq;
 	struct kilni_cuda_hw *hw = hw_of(queue);
-	struct kilni_cuda_mark *mark;
+	struct kilni_cuda_mark *mark = NULL;
 	int result = CU_OK;
 	bool held;
 
@@ -118,12 +118,11 @@ static bool issue_wait(struct kilni_cuda_queue *queue,
 		queue->next_held = target->held;
 		target->held = queue;
 	} else if (!kilni_cuda_is_lost(hw) && load_counter(target) < seq) {
-		mark = kilni_cuda_find_mark(target, seq);
-		if (mark)
-			result = kilni_cuda.stream_wait(queue->stream,
-							mark->event, 0);
+		mark = kilni_cuda_use_mark(target, seq);
 	}
 	pthread_mutex_unlock(&hw->lock);
+	if (mark)
+		result = kilni_cuda_wait_for(hw, queue->stream, mark);
 	if (result != CU_OK)
 		kilni_cuda_lose(hw, result);
 	return !held;

@@ -5,13 +5,20 @@
 
 #define FIRST_MARKS 8
 
+/*
+ * No call of the library is made with the device's lock held: one that takes
+ * long would hold up every queue. Whoever uses a mark's event meanwhile is one
+ * of its users, so that it is not recorded anew.
+ */
+
 /* Takes marks that the device has passed; the device's lock is held. */
 static void reap_marks(struct kilni_cuda_queue *queue)
 {
 	uint64_t done = load_counter(queue);
 	struct kilni_cuda_mark *mark;
 
-	while (queue->pending && queue->pending->seq <= done) {
+	while (queue->pending && queue->pending->seq <= done &&
+	       !queue->pending->users) {
 		mark = queue->pending;
 		queue->pending = mark->next;
 		if (!queue->pending)
@@ -35,25 +42,53 @@ static struct kilni_cuda_mark *new_mark(void)
 	return NULL;
 }
 
+static struct kilni_cuda_mark *use_mark(struct kilni_cuda_mark *mark)
+{
+	if (mark)
+		mark->users++;
+	return mark;
+}
+
+/* The device has come to a mark that is used; the lock is held. */
+static struct kilni_cuda_mark *pass_mark(struct kilni_cuda_queue *queue,
+					 struct kilni_cuda_mark *mark)
+{
+	if (load_counter(queue) < mark->seq)
+		__atomic_store_n(queue->counter, mark->seq, __ATOMIC_RELEASE);
+	return use_mark(mark->next);
+}
+
 void kilni_cuda_poll_marks(struct kilni_cuda_queue *queue)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_mark *mark, *next;
 	int result = CU_OK;
 
 	if (kilni_cuda_enter(hw) != KILN_OK)
 		return;
 	pthread_mutex_lock(&hw->lock);
-	while (queue->pending && result == CU_OK) {
-		result = kilni_cuda.event_query(queue->pending->event);
-		if (result != CU_OK)
-			break;
-		__atomic_store_n(queue->counter, queue->pending->seq,
-				 __ATOMIC_RELEASE);
+	for (mark = use_mark(queue->pending); mark; mark = next) {
+		pthread_mutex_unlock(&hw->lock);
+		result = kilni_cuda.event_query(mark->event);
+		pthread_mutex_lock(&hw->lock);
+		next = result == CU_OK ? pass_mark(queue, mark) : NULL;
+		mark->users--;
 		reap_marks(queue);
 	}
 	pthread_mutex_unlock(&hw->lock);
 	kilni_cuda_leave();
 	kilni_cuda_note(hw, result);
+}
+
+int kilni_cuda_wait_for(struct kilni_cuda_hw *hw, cu_stream stream,
+			struct kilni_cuda_mark *mark)
+{
+	int result = kilni_cuda.stream_wait(stream, mark->event, 0);
+
+	pthread_mutex_lock(&hw->lock);
+	mark->users--;
+	pthread_mutex_unlock(&hw->lock);
+	return result;
 }
 
 /* A mark to record; waits for the oldest where there is no other. */
@@ -131,19 +166,27 @@ static struct kilni_cuda_queue *release_held(struct kilni_cuda_queue *queue,
 	return list;
 }
 
+/* A mark behind what has been issued; NULL on a lost device. */
+static struct kilni_cuda_mark *new_record(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_mark *mark;
+	int result;
+
+	if (kilni_cuda_is_lost(hw_of(queue)))
+		return NULL;
+	mark = take_mark(queue);
+	result = record(queue, mark);
+	if (result != CU_OK)
+		kilni_cuda_lose(hw_of(queue), result);
+	return mark;
+}
+
 struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 					 struct kilni_cuda_queue *list)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
-	struct kilni_cuda_mark *mark = NULL;
-	int result;
+	struct kilni_cuda_mark *mark = new_record(queue);
 
-	if (!kilni_cuda_is_lost(hw)) {
-		mark = take_mark(queue);
-		result = record(queue, mark);
-		if (result != CU_OK)
-			kilni_cuda_lose(hw, result);
-	}
 	pthread_mutex_lock(&hw->lock);
 	publish(queue, mark);
 	list = release_held(queue, KILNI_CUDA_BUSY, list);
@@ -153,45 +196,41 @@ struct kilni_cuda_queue *kilni_cuda_mark(struct kilni_cuda_queue *queue,
 
 /* ---- for those who wait ---- */
 
-/* The device's lock is held and the queue idle, so that it is nobody's. */
-static int mark_idle(struct kilni_cuda_queue *queue)
-{
-	struct kilni_cuda_mark *mark = NULL;
-	int result = CU_OK;
-
-	if (!kilni_cuda_is_lost(hw_of(queue))) {
-		reap_marks(queue);
-		mark = queue->spare;
-		if (mark)
-			queue->spare = mark->next;
-		else
-			mark = new_mark();
-		result = record(queue, mark);
-	}
-	publish(queue, mark);
-	return result;
-}
-
 /*
- * A queue is held by what an idle one has issued only where that could not be
- * marked when it was first wanted.
+ * Makes the queue the caller's to mark where it is nobody's; the lock is held.
+ * Whoever finds it so need not wait: he is told as of any mark.
  */
-static int want_locked(struct kilni_cuda_queue *queue, uint64_t seq,
-		       bool entered, struct kilni_cuda_queue **released)
+static bool take_idle(struct kilni_cuda_queue *queue, uint64_t seq,
+		      bool entered)
 {
-	int result;
-
 	if (queue->marked >= seq)
-		return CU_OK;
+		return false;
 	if (queue->wanted < seq)
 		__atomic_store_n(&queue->wanted, seq, __ATOMIC_RELEASE);
 	if (queue->state != KILNI_CUDA_IDLE ||
-	    queue->issued == queue->marked ||
-	    (!entered && !kilni_cuda_is_lost(hw_of(queue))))
-		return CU_OK;
-	result = mark_idle(queue);
-	*released = release_held(queue, KILNI_CUDA_HELD, NULL);
-	return result;
+	    queue->issued == queue->marked)
+		return false;
+	/* A dead one is walked past where the device is lost. */
+	if (!kilni_cuda_is_lost(hw_of(queue)) &&
+	    (!entered || __atomic_load_n(&queue->dead, __ATOMIC_SEQ_CST)))
+		return false;
+	queue->state = KILNI_CUDA_MARKING;
+	return true;
+}
+
+/* Gives the queues that were held by what had not been marked. */
+static struct kilni_cuda_queue *mark_idle(struct kilni_cuda_queue *queue)
+{
+	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_mark *mark = new_record(queue);
+	struct kilni_cuda_queue *released;
+
+	pthread_mutex_lock(&hw->lock);
+	publish(queue, mark);
+	released = release_held(queue, KILNI_CUDA_HELD, NULL);
+	queue->state = KILNI_CUDA_IDLE;
+	pthread_mutex_unlock(&hw->lock);
+	return released;
 }
 
 /*
@@ -217,8 +256,7 @@ void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
 	struct kilni_cuda_queue *released = NULL;
-	bool entered;
-	int result;
+	bool entered, mine;
 
 	if (load_marked(queue) >= seq)
 		return;
@@ -226,12 +264,12 @@ void kilni_cuda_want(struct kilni_cuda_queue *queue, uint64_t seq)
 		  kilni_cuda_note(hw, kilni_cuda.context_push(hw->context)) ==
 			  CU_OK;
 	pthread_mutex_lock(&hw->lock);
-	result = want_locked(queue, seq, entered, &released);
+	mine = take_idle(queue, seq, entered);
 	pthread_mutex_unlock(&hw->lock);
+	if (mine)
+		released = mark_idle(queue);
 	if (entered)
 		kilni_cuda_leave();
-	if (result != CU_OK)
-		kilni_cuda_lose(hw, result);
 	hand_over(released);
 }
 
@@ -243,6 +281,12 @@ struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,
 	while (mark && mark->seq < seq)
 		mark = mark->next;
 	return mark;
+}
+
+struct kilni_cuda_mark *kilni_cuda_use_mark(struct kilni_cuda_queue *queue,
+					    uint64_t seq)
+{
+	return use_mark(kilni_cuda_find_mark(queue, seq));
 }
 
 /* ---- life ---- */

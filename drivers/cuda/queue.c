@@ -180,6 +180,9 @@ static enum kiln_status queue_submit(struct kilni_queue *base, uint64_t upto)
 	KILNI_TRY(KILNI_FAULT("submit"));
 	KILNI_TRY(kilni_cuda_alive(hw));
 	pthread_mutex_lock(&hw->lock);
+	/* As long as one call of the library for the same stream takes. */
+	while (queue->state == KILNI_CUDA_MARKING)
+		kilni_cuda_wait_for_mark(hw);
 	queue->submitted = upto;
 	mine = queue->state == KILNI_CUDA_IDLE;
 	if (mine)

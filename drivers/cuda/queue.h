@@ -133,6 +133,13 @@ static inline uint64_t load_wanted(const struct kilni_cuda_queue *queue)
 struct kilni_cuda_mark *kilni_cuda_find_mark(struct kilni_cuda_queue *queue,
 					     uint64_t seq);
 
+/* The same, of which the caller becomes a user until kilni_cuda_wait_for. */
+struct kilni_cuda_mark *kilni_cuda_use_mark(struct kilni_cuda_queue *queue,
+					    uint64_t seq);
+/* Has the stream wait for the mark; a result. */
+int kilni_cuda_wait_for(struct kilni_cuda_hw *hw, cu_stream stream,
+			struct kilni_cuda_mark *mark);
+
 /* Events alone tell what is done where streams cannot write. */
 void kilni_cuda_poll_marks(struct kilni_cuda_queue *queue);
 

@@ -70,6 +70,46 @@ static int is_breaking(int result)
 	       (result >= 700 && result < 720 && result != 701);
 }
 
+/*
+ * For tests: the next call of that name does not get on until it is let go;
+ * whether one is held.
+ */
+EXPORT void stub_cuda_hold(const char *call);
+EXPORT int stub_cuda_holds(void);
+EXPORT void stub_cuda_let_go(void);
+
+static const char *to_hold;
+static int holds;
+
+void stub_cuda_hold(const char *call)
+{
+	__atomic_store_n(&to_hold, call, __ATOMIC_SEQ_CST);
+}
+
+int stub_cuda_holds(void)
+{
+	return __atomic_load_n(&holds, __ATOMIC_SEQ_CST);
+}
+
+void stub_cuda_let_go(void)
+{
+	__atomic_store_n(&to_hold, NULL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&holds, 0, __ATOMIC_SEQ_CST);
+}
+
+static void hold_if_asked(const char *call)
+{
+	const char *name = __atomic_load_n(&to_hold, __ATOMIC_SEQ_CST);
+
+	if (!name || strcmp(name, call) != 0 ||
+	    !__atomic_compare_exchange_n(&to_hold, &name, NULL, 0,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&holds, 1, __ATOMIC_SEQ_CST);
+	while (stub_cuda_holds())
+		usleep(100);
+}
+
 /* Counts the call; what it has to give in place of working. */
 static int enter(const char *call)
 {
@@ -78,6 +118,7 @@ static int enter(const char *call)
 	unsigned long nth = 0;
 	int result = 0, give = 0;
 
+	hold_if_asked(call);
 	pthread_mutex_lock(&lock);
 	calls++;
 	give = broken;

@@ -3,7 +3,7 @@
 #
 # A stream, memory and kernels of the program's own, lent to kiln, on a library
 # for CUDA without a GPU: its streams at work at once, then by threads of their
-# own.
+# own; and a library of which a call takes long.
 set -eu
 builddir=${builddir:-.}
 LD_LIBRARY_PATH=$builddir/tests/stubs/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -19,3 +19,11 @@ KILN_STUB_CUDA='' timeout 60 "$builddir/tests/stubs/loads" cuda 1024
 KILN_STUB_CUDA=threads=96 timeout 60 "$builddir/tests/stubs/loads" cuda 96
 KILN_STUB_CUDA=fail=cuModuleLoadData:2:719 timeout 60 \
 	"$builddir/tests/stubs/loads" cuda
+
+# With words that streams write a mark is one and an event behind it; without
+# them events are asked.
+for call in cuStreamWriteValue64_v2 cuEventRecord cuStreamWaitEvent; do
+	KILN_STUB_CUDA=async=3000 timeout 60 "$builddir/tests/stubs/slow" $call
+done
+KILN_STUB_CUDA="async=3000 writes=0" timeout 60 \
+	"$builddir/tests/stubs/slow" cuEventQuery

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow CALL: one call of CUDA's library takes as long as it likes, made for
+ * whoever waits for a stream. Meanwhile another stream of the device works, and
+ * is told done; then the call ends, and its stream has what it should. Exit
+ * status 1: not so. It needs the library of tests/stubs.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+#define COUNT 1000
+
+static struct kiln_device *device;
+static struct kiln_stream *first;
+static struct kiln_tensor *x;
+static int done;
+
+static void *function(const char *name)
+{
+	static void *library;
+	void *found;
+
+	if (!library)
+		library = dlopen("libcuda.so.1", RTLD_NOW);
+	found = library ? dlsym(library, name) : NULL;
+	expect(found != NULL, name);
+	return found;
+}
+
+static void hold(const char *call)
+{
+	void (*set)(const char *) = NULL;
+
+	*(void **)&set = function("stub_cuda_hold");
+	set(call);
+}
+
+static int holds(void)
+{
+	int (*ask)(void) = NULL;
+
+	*(void **)&ask = function("stub_cuda_holds");
+	return ask();
+}
+
+static void let_go(void)
+{
+	void (*go)(void) = NULL;
+
+	*(void **)&go = function("stub_cuda_let_go");
+	go();
+}
+
+/* Of t, 2 after the first time. */
+static void double_it(struct kiln_tensor **t)
+{
+	OK(kiln_add(t, *t, *t));
+}
+
+/* Asks for an event behind the first stream's work, or for one ahead of it. */
+static void *wait_for_first(void *arg)
+{
+	const char *call = arg;
+	struct kiln_stream *stream = NULL;
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+
+	OK(kiln_stream_create(&stream, device));
+	OK(kiln_stream_set_current(device, stream));
+	if (strcmp(call, "cuStreamWaitEvent") == 0) {
+		OK(kiln_add(&y, x, x));
+		OK(kiln_stream_sync(stream));
+	} else {
+		OK(kiln_stream_sync(first));
+	}
+	OK(kiln_stream_set_current(device, NULL));
+	kiln_tensor_release(y);
+	kiln_stream_release(stream);
+	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void work_elsewhere(void)
+{
+	const int64_t shape[] = { COUNT };
+	struct kiln_stream *stream = NULL;
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	static float have[COUNT];
+
+	OK(kiln_stream_create(&stream, device));
+	OK(kiln_stream_set_current(device, stream));
+	OK(kiln_ones(&t, device, KILN_F32, 1, shape));
+	for (int i = 0; i < 3; i++)
+		double_it(&t);
+	OK(kiln_stream_sync(stream));
+	OK(kiln_tensor_read(t, have, sizeof(have)));
+	expect(have[0] == 8 && have[COUNT - 1] == 8, "another stream's value");
+	OK(kiln_stream_set_current(device, NULL));
+	kiln_tensor_release(t);
+	/* Its queue goes while the other one's is in the library. */
+	kiln_stream_release(stream);
+}
+
+int main(int argc, char **argv)
+{
+	const int64_t shape[] = { COUNT };
+	static float have[COUNT];
+	pthread_t thread;
+
+	expect(argc == 2, "slow CALL");
+	OK(kiln_device_open(&device, "cuda"));
+	OK(kiln_stream_create(&first, device));
+	OK(kiln_stream_set_current(device, first));
+	OK(kiln_ones(&x, device, KILN_F32, 1, shape));
+	OK(kiln_stream_sync(first));
+	double_it(&x);
+	OK(kiln_stream_flush(first));
+	OK(kiln_stream_set_current(device, NULL));
+	hold(argv[1]);
+	OK(pthread_create(&thread, NULL, wait_for_first, argv[1]));
+	while (!holds() && !__atomic_load_n(&done, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	printf("%s: %s\n", argv[1], holds() ? "held" : "not called");
+	work_elsewhere();
+	let_go();
+	OK(pthread_join(thread, NULL));
+	OK(kiln_tensor_read(x, have, sizeof(have)));
+	expect(have[0] == 2 && have[COUNT - 1] == 2, "the first one's value");
+	kiln_tensor_release(x);
+	kiln_stream_release(first);
+	kiln_device_release(device);
+	return 0;
+}
