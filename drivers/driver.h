@@ -163,9 +163,14 @@ struct kilni_page {
 	 */                                                                    \
 	X(enum kiln_status, KILN_ERR_UNSUPPORTED, host_pin,                    \
 	  (struct kilni_hw * hw, void *memory, uint64_t bytes))                \
-	/* Waits for copies that use the range. */                             \
-	X(void, , host_unpin,                                                  \
-	  (struct kilni_hw * hw, void *memory, uint64_t bytes))
+	/*                                                                     \
+	 * Waits for copies that use the range, and calls gone with memory,    \
+	 * where it is not NULL. False: the device is lost and may still be at \
+	 * a copy; gone is called when it is closed, or, where it hangs, never.\
+	 */                                                                    \
+	X(bool, true, host_unpin,                                              \
+	  (struct kilni_hw * hw, void *memory, uint64_t bytes,                 \
+	   void (*gone)(void *memory)))
 
 /* ---- queue table ---- */
 

@@ -67,29 +67,46 @@ static enum kiln_status mark(struct kiln_device *device,
 	return KILN_OK;
 }
 
+/* The mark goes from the device's list to the other where it is the last. */
 static void unmark(struct kiln_device *device,
-		   const struct kiln_host_range *range)
+		   const struct kiln_host_range *range,
+		   struct kilni_mark **list)
 {
 	struct kilni_mark **at = find(device, range), *gone = *at;
 
 	if (!gone || --gone->times)
 		return;
 	*at = gone->next;
-	if (gone->pinned)
-		memory_of(device)->host_unpin(device->hw, gone->data,
-					      gone->bytes);
-	free(gone);
+	gone->next = *list;
+	*list = gone;
+}
+
+/*
+ * May wait for copies, so that no lock is held. False: the device may use some
+ * of the memory until it is closed.
+ */
+static bool unpin(struct kiln_device *device, struct kilni_mark *list)
+{
+	struct kilni_mark *mark;
+	bool free_now = true;
+
+	while ((mark = list)) {
+		list = mark->next;
+		if (mark->pinned &&
+		    !memory_of(device)->host_unpin(device->hw, mark->data,
+						   mark->bytes, NULL))
+			free_now = false;
+		free(mark);
+	}
+	return free_now;
 }
 
 void kilni_marks_end(struct kiln_device *device)
 {
-	while (device->marks) {
-		struct kilni_mark *mark = device->marks;
+	struct kilni_mark *list = device->marks;
 
-		mark->times = 1;
-		unmark(device, &(struct kiln_host_range){ mark->data,
-							  mark->bytes });
-	}
+	device->marks = NULL;
+	(void)unpin(device, list);
 }
 
 static enum kiln_status check(const struct kiln_device *device,
@@ -116,6 +133,7 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 				   size_t count)
 {
 	enum kiln_status status = KILN_OK;
+	struct kilni_mark *undone = NULL;
 	size_t done;
 
 	KILNI_TRY(check(device, ranges, count, __func__));
@@ -129,8 +147,9 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 	}
 	while (status != KILN_OK && done-- > 0)
 		if (ranges[done].bytes)
-			unmark(device, &ranges[done]);
+			unmark(device, &ranges[done], &undone);
 	pthread_mutex_unlock(&device->marking);
+	(void)unpin(device, undone);
 	return status;
 }
 
@@ -138,13 +157,19 @@ enum kiln_status kiln_device_unstage(struct kiln_device *device,
 				     const struct kiln_host_range *ranges,
 				     size_t count)
 {
+	struct kilni_mark *undone = NULL;
+
 	KILNI_TRY(check(device, ranges, count, __func__));
 	pthread_mutex_lock(&device->marking);
 	for (size_t i = 0; i < count; i++)
 		if (ranges[i].bytes)
-			unmark(device, &ranges[i]);
+			unmark(device, &ranges[i], &undone);
 	pthread_mutex_unlock(&device->marking);
-	return KILN_OK;
+	if (unpin(device, undone))
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_DEVICE_LOST, 0,
+			  "kiln_device_unstage: the device is lost and may use "
+			  "the memory until it is closed");
 }
 
 static bool holds(const struct kilni_mark *mark, const char *data,

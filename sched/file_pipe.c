@@ -299,9 +299,12 @@ static void free_stages(struct run *run, uint64_t bytes)
 {
 	struct kilni_hw *hw = run->pipe->hw;
 
+	/* Of a device that is lost they go when nothing of it runs any more. */
 	if (run->pinned)
-		hw->driver->memory->host_unpin(hw, run->stages, bytes);
-	free(run->stages);
+		(void)hw->driver->memory->host_unpin(hw, run->stages, bytes,
+						     free);
+	else
+		free(run->stages);
 }
 
 static enum kiln_status make_blocks(struct run *run, bool one,

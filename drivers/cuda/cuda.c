@@ -345,6 +345,7 @@ static void device_close(struct kilni_hw *base)
 		if (entered)
 			kilni_cuda_leave();
 		(void)kilni_cuda.context_release(hw->device);
+		kilni_cuda_pins_fini(hw);
 		fini_host_side(hw);
 	} else {
 		kilni_cuda_modules_fini(hw, false);

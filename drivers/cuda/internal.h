@@ -26,12 +26,18 @@ struct kilni_cuda_pinned {
 	struct kilni_cuda_pinned *next;
 	char *memory;
 	uint64_t bytes;
+	unsigned users;        /* copies; under the pins' lock */
+	void (*gone)(void *memory);
 };
 
 /* Two halves of pinned memory through which copies travel. */
 struct kilni_cuda_staging {
-	pthread_mutex_t lock;
+	pthread_mutex_t pins;  /* for a moment, never for a copy */
+	pthread_cond_t pins_left; /* some range is not used any more */
 	struct kilni_cuda_pinned *pinned;
+	struct kilni_cuda_pinned *left; /* given back when it was lost */
+
+	pthread_mutex_t lock;  /* of what follows, for a whole copy */
 	cu_stream stream;
 	char *half[2];         /* NULL until first used */
 	cu_event done[2];
@@ -97,6 +103,8 @@ enum kiln_status kilni_cuda_alive(const struct kilni_cuda_hw *hw);
 
 enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw);
 void kilni_cuda_staging_fini(struct kilni_cuda_hw *hw);
+/* What was pinned when the device was lost; its context has been given back. */
+void kilni_cuda_pins_fini(struct kilni_cuda_hw *hw);
 /* Fills the limits. */
 void kilni_cuda_memory_init(struct kilni_cuda_hw *hw, uint64_t total_bytes);
 

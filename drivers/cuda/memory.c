@@ -220,6 +220,8 @@ enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw)
 	if (result != CU_OK)
 		return kilni_cuda_check(hw, result, "cuStreamCreate");
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->pins, NULL);
+	pthread_cond_init(&s->pins_left, NULL);
 	return KILN_OK;
 }
 
@@ -234,7 +236,23 @@ void kilni_cuda_staging_fini(struct kilni_cuda_hw *hw)
 			(void)kilni_cuda.host_free(s->half[i]);
 	}
 	(void)kilni_cuda.stream_destroy(s->stream);
+	for (struct kilni_cuda_pinned *p = s->left; p; p = p->next)
+		(void)kilni_cuda.host_unregister(p->memory);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->pins);
+	pthread_cond_destroy(&s->pins_left);
+}
+
+void kilni_cuda_pins_fini(struct kilni_cuda_hw *hw)
+{
+	struct kilni_cuda_pinned *pinned;
+
+	while ((pinned = hw->staging.left)) {
+		hw->staging.left = pinned->next;
+		if (pinned->gone)
+			pinned->gone(pinned->memory);
+		free(pinned);
+	}
 }
 
 /* Pinned memory is slow to get: not before the first copy. */
@@ -254,14 +272,32 @@ static int get_half(struct kilni_cuda_staging *s, int i)
 	return result;
 }
 
-static bool is_pinned(const struct kilni_cuda_staging *s, const char *memory,
-		      uint64_t bytes)
+/* What holds the range, and stays until it is left; NULL: nothing does. */
+static struct kilni_cuda_pinned *use_pinned(struct kilni_cuda_staging *s,
+					    const char *memory, uint64_t bytes)
 {
-	for (const struct kilni_cuda_pinned *p = s->pinned; p; p = p->next)
+	struct kilni_cuda_pinned *p;
+
+	pthread_mutex_lock(&s->pins);
+	for (p = s->pinned; p; p = p->next)
 		if (memory >= p->memory && memory < p->memory + p->bytes &&
 		    bytes <= (uint64_t)(p->memory + p->bytes - memory))
-			return true;
-	return false;
+			break;
+	if (p)
+		p->users++;
+	pthread_mutex_unlock(&s->pins);
+	return p;
+}
+
+static void leave_pinned(struct kilni_cuda_staging *s,
+			 struct kilni_cuda_pinned *pinned)
+{
+	if (!pinned)
+		return;
+	pthread_mutex_lock(&s->pins);
+	if (!--pinned->users)
+		pthread_cond_broadcast(&s->pins_left);
+	pthread_mutex_unlock(&s->pins);
 }
 
 /* Memory of the caller's that the device can reach. */
@@ -274,12 +310,12 @@ static int copy_pinned(struct kilni_cuda_staging *s, int result)
 
 /* One half is filled while the other one travels. */
 static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
-		   uint64_t bytes)
+		   uint64_t bytes, bool pinned)
 {
 	uint64_t n;
 	int result = CU_OK, synced;
 
-	if (is_pinned(s, from, bytes))
+	if (pinned)
 		return copy_pinned(s, kilni_cuda.copy_in(to, from, bytes,
 							 s->stream));
 	for (int i = 0; bytes && result == CU_OK;
@@ -315,13 +351,13 @@ static int start_copy_out(struct kilni_cuda_staging *s, int i, uint64_t from,
 }
 
 static int copy_out(struct kilni_cuda_staging *s, char *to, uint64_t from,
-		    uint64_t bytes)
+		    uint64_t bytes, bool pinned)
 {
 	const uint64_t most = KILNI_CUDA_STAGING_BYTES;
 	uint64_t n = kilni_min_u64(bytes, most), next;
 	int i = 0, result;
 
-	if (is_pinned(s, to, bytes))
+	if (pinned)
 		return copy_pinned(s, kilni_cuda.copy_out(to, from, bytes,
 							  s->stream));
 	result = start_copy_out(s, 0, from, n);
@@ -350,15 +386,18 @@ static enum kiln_status memory_write(struct kilni_hw *base, uint64_t to,
 				     const void *from, uint64_t bytes)
 {
 	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_cuda_pinned *pinned;
 	int result;
 
 	KILNI_TRY(KILNI_FAULT("write"));
 	if (!bytes)
 		return KILN_OK;
 	KILNI_TRY(kilni_cuda_enter(hw));
+	pinned = use_pinned(&hw->staging, from, bytes);
 	pthread_mutex_lock(&hw->staging.lock);
-	result = copy_in(&hw->staging, to, from, bytes);
+	result = copy_in(&hw->staging, to, from, bytes, pinned != NULL);
 	pthread_mutex_unlock(&hw->staging.lock);
+	leave_pinned(&hw->staging, pinned);
 	kilni_cuda_leave();
 	return kilni_cuda_check(hw, result, "copy to the device");
 }
@@ -367,15 +406,18 @@ static enum kiln_status memory_read(struct kilni_hw *base, void *to,
 				    uint64_t from, uint64_t bytes)
 {
 	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_cuda_pinned *pinned;
 	int result;
 
 	KILNI_TRY(KILNI_FAULT("read"));
 	if (!bytes)
 		return KILN_OK;
 	KILNI_TRY(kilni_cuda_enter(hw));
+	pinned = use_pinned(&hw->staging, to, bytes);
 	pthread_mutex_lock(&hw->staging.lock);
-	result = copy_out(&hw->staging, to, from, bytes);
+	result = copy_out(&hw->staging, to, from, bytes, pinned != NULL);
 	pthread_mutex_unlock(&hw->staging.lock);
+	leave_pinned(&hw->staging, pinned);
 	kilni_cuda_leave();
 	return kilni_cuda_check(hw, result, "copy from the device");
 }
@@ -396,7 +438,8 @@ static enum kiln_status memory_host_pin(struct kilni_hw *base, void *memory,
 	if (!pinned)
 		return kilni_fail(KILN_ERR_NO_MEMORY, 0,
 				  "cuda: no memory to note a pinned range");
-	*pinned = (struct kilni_cuda_pinned){ NULL, memory, bytes };
+	*pinned = (struct kilni_cuda_pinned){ .memory = memory,
+					      .bytes = bytes };
 	if (kilni_cuda_enter(hw) != KILN_OK) {
 		free(pinned);
 		return kiln_error_status();
@@ -407,36 +450,67 @@ static enum kiln_status memory_host_pin(struct kilni_hw *base, void *memory,
 		free(pinned);
 		return kilni_cuda_check(hw, result, "cuMemHostRegister");
 	}
-	pthread_mutex_lock(&hw->staging.lock);
+	pthread_mutex_lock(&hw->staging.pins);
 	pinned->next = hw->staging.pinned;
 	hw->staging.pinned = pinned;
-	pthread_mutex_unlock(&hw->staging.lock);
+	pthread_mutex_unlock(&hw->staging.pins);
 	return KILN_OK;
 }
 
-/* Copies have the lock while they use the range. */
-static void memory_host_unpin(struct kilni_hw *base, void *memory,
-			      uint64_t bytes)
+/* Takes the range out of the list when no copy uses it any more. */
+static struct kilni_cuda_pinned *take_pinned(struct kilni_cuda_staging *s,
+					     const void *memory)
 {
-	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
-	struct kilni_cuda_pinned **at = &hw->staging.pinned, *found;
-	struct kilni_error_record before;
+	struct kilni_cuda_pinned **at = &s->pinned, *found;
 
-	(void)bytes;
-	pthread_mutex_lock(&hw->staging.lock);
+	pthread_mutex_lock(&s->pins);
 	while (*at && (*at)->memory != memory)
 		at = &(*at)->next;
 	found = *at;
 	if (found)
 		*at = found->next;
-	pthread_mutex_unlock(&hw->staging.lock);
-	free(found);
+	while (found && found->users)
+		pthread_cond_wait(&s->pins_left, &s->pins);
+	pthread_mutex_unlock(&s->pins);
+	return found;
+}
+
+/* False: a broken context, which takes no call and may still copy. */
+static bool unregister(struct kilni_cuda_hw *hw, void *memory)
+{
+	struct kilni_error_record before;
+	bool entered;
+
 	kilni_error_save(&before);
-	if (found && kilni_cuda_enter(hw) == KILN_OK) {
-		(void)kilni_cuda.host_unregister(memory);
+	entered = kilni_cuda_enter(hw) == KILN_OK;
+	if (entered) {
+		kilni_cuda_note(hw, kilni_cuda.host_unregister(memory));
 		kilni_cuda_leave();
 	}
 	kilni_error_restore(&before);
+	return entered && !kilni_cuda_is_lost(hw);
+}
+
+static bool memory_host_unpin(struct kilni_hw *base, void *memory,
+			      uint64_t bytes, void (*gone)(void *memory))
+{
+	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
+	struct kilni_cuda_staging *s = &hw->staging;
+	struct kilni_cuda_pinned *found = take_pinned(s, memory);
+
+	(void)bytes;
+	if (found && !unregister(hw, memory)) {
+		found->gone = gone;
+		pthread_mutex_lock(&s->pins);
+		found->next = s->left;
+		s->left = found;
+		pthread_mutex_unlock(&s->pins);
+		return false;
+	}
+	free(found);
+	if (gone)
+		gone(memory);
+	return true;
 }
 
 /* ---- memory of others ---- */

@@ -40,6 +40,8 @@ static void init_locks(struct kilni_vk_hw *hw)
 	pthread_mutex_init(&hw->queue_lock, NULL);
 	pthread_mutex_init(&hw->pages_lock, NULL);
 	pthread_mutex_init(&hw->staging_lock, NULL);
+	pthread_mutex_init(&hw->pins_lock, NULL);
+	pthread_cond_init(&hw->pins_left, NULL);
 	pthread_mutex_init(&hw->pipelines.lock, NULL);
 }
 
@@ -51,6 +53,8 @@ static void destroy_locks(struct kilni_vk_hw *hw)
 	pthread_mutex_destroy(&hw->queue_lock);
 	pthread_mutex_destroy(&hw->pages_lock);
 	pthread_mutex_destroy(&hw->staging_lock);
+	pthread_mutex_destroy(&hw->pins_lock);
+	pthread_cond_destroy(&hw->pins_left);
 	pthread_mutex_destroy(&hw->pipelines.lock);
 }
 

@@ -116,10 +116,16 @@ bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
 /* Memory of the host's that the device uses in place (pin.c). */
 enum kiln_status kilni_vk_pin(struct kilni_hw *hw, void *memory,
 			      uint64_t bytes);
-void kilni_vk_unpin(struct kilni_hw *hw, void *memory, uint64_t bytes);
-/* The buffer in which a range is, staging_lock held; false: it is in none. */
-bool kilni_vk_find_pin(const struct kilni_vk_hw *hw, const char *memory,
-		       uint64_t bytes, VkBuffer *buffer, uint64_t *offset);
+bool kilni_vk_unpin(struct kilni_hw *hw, void *memory, uint64_t bytes,
+		    void (*gone)(void *memory));
+struct kilni_vk_pin;
+/* What holds the range, and stays until it is left; NULL: nothing does. */
+struct kilni_vk_pin *kilni_vk_use_pin(struct kilni_vk_hw *hw,
+				      const char *memory, uint64_t bytes,
+				      VkBuffer *buffer, uint64_t *offset);
+void kilni_vk_leave_pin(struct kilni_vk_hw *hw, struct kilni_vk_pin *pin);
+/* Those that were given back when the device was lost. */
+void kilni_vk_pins_close(struct kilni_vk_hw *hw);
 
 /* ---- pipelines (pipeline.c, cache.c) ---- */
 
@@ -437,10 +443,13 @@ struct kilni_vk_hw {
 	unsigned pages, pages_most;
 	uint64_t taken_bytes;
 	struct kilni_vk_block *left_over; /* pages freed when it was lost */
-	pthread_mutex_t staging_lock;
+	pthread_mutex_t staging_lock; /* of the lanes, for a whole copy */
 	struct kilni_vk_lane lane[KILNI_VK_LANES];
 	unsigned lanes;
+	pthread_mutex_t pins_lock; /* for a moment, never for a copy */
+	pthread_cond_t pins_left;  /* a pin is not used any more */
 	struct kilni_vk_pin *pins;
+	struct kilni_vk_pin *left_pins; /* given back when it was lost */
 
 	struct kilni_vk_pipelines pipelines;
 

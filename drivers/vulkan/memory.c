@@ -218,6 +218,7 @@ void kilni_vk_memory_close(struct kilni_vk_hw *hw)
 		free(page);
 	}
 	kilni_vk_staging_close(hw);
+	kilni_vk_pins_close(hw);
 	free(hw->page);
 }
 

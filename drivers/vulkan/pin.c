@@ -22,6 +22,8 @@ struct kilni_vk_pin {
 	char *begin;           /* of what is imported */
 	VkBuffer buffer;
 	VkDeviceMemory imported;
+	unsigned users;        /* copies; under the pins' lock */
+	void (*gone)(void *memory);
 };
 
 static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
@@ -125,42 +127,116 @@ enum kiln_status kilni_vk_pin(struct kilni_hw *base, void *memory,
 		destroy(hw, pin);
 		return status;
 	}
-	pthread_mutex_lock(&hw->staging_lock);
+	pthread_mutex_lock(&hw->pins_lock);
 	pin->next = hw->pins;
 	hw->pins = pin;
-	pthread_mutex_unlock(&hw->staging_lock);
+	pthread_mutex_unlock(&hw->pins_lock);
 	return KILN_OK;
 }
 
-/* Copies hold the lock to their end. */
-void kilni_vk_unpin(struct kilni_hw *base, void *memory, uint64_t bytes)
+static struct kilni_vk_pin *take_out(struct kilni_vk_hw *hw,
+				     const void *memory, uint64_t bytes)
 {
-	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
 	struct kilni_vk_pin **at = &hw->pins, *found;
 
-	pthread_mutex_lock(&hw->staging_lock);
 	while (*at && ((*at)->memory != memory || (*at)->bytes != bytes))
 		at = &(*at)->next;
 	found = *at;
 	if (found)
 		*at = found->next;
-	pthread_mutex_unlock(&hw->staging_lock);
-	if (found)
-		destroy(hw, found);
+	return found;
 }
 
-bool kilni_vk_find_pin(const struct kilni_vk_hw *hw, const char *memory,
-		       uint64_t bytes, VkBuffer *buffer, uint64_t *offset)
+bool kilni_vk_unpin(struct kilni_hw *base, void *memory, uint64_t bytes,
+		    void (*gone)(void *memory))
 {
-	for (const struct kilni_vk_pin *pin = hw->pins; pin; pin = pin->next) {
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
+	struct kilni_vk_pin *pin;
+	bool stays;
+
+	pthread_mutex_lock(&hw->pins_lock);
+	pin = take_out(hw, memory, bytes);
+	while (pin && pin->users)
+		pthread_cond_wait(&hw->pins_left, &hw->pins_lock);
+	/* A lost device may still be at a copy, until it is closed. */
+	stays = pin && kilni_vk_is_lost(hw);
+	if (stays) {
+		pin->gone = gone;
+		pin->next = hw->left_pins;
+		hw->left_pins = pin;
+	}
+	pthread_mutex_unlock(&hw->pins_lock);
+	if (stays)
+		return false;
+	if (pin)
+		destroy(hw, pin);
+	if (gone)
+		gone(memory);
+	return true;
+}
+
+/* What a device that hangs may still use stays, memory of the host's too. */
+void kilni_vk_pins_close(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_pin *pin;
+
+	while (!hw->hung && (pin = hw->left_pins)) {
+		void (*gone)(void *memory) = pin->gone;
+		char *memory = pin->memory;
+
+		hw->left_pins = pin->next;
+		destroy(hw, pin);
+		if (gone)
+			gone(memory);
+	}
+}
+
+/* The pins' lock is held. */
+static struct kilni_vk_pin *find(const struct kilni_vk_hw *hw,
+				 const char *memory, uint64_t bytes)
+{
+	for (struct kilni_vk_pin *pin = hw->pins; pin; pin = pin->next) {
 		uint64_t at = (uint64_t)(memory - pin->memory);
 
-		if (memory < pin->memory || at > pin->bytes ||
-		    bytes > pin->bytes - at)
-			continue;
+		if (memory >= pin->memory && at <= pin->bytes &&
+		    bytes <= pin->bytes - at)
+			return pin;
+	}
+	return NULL;
+}
+
+bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
+			uint64_t bytes)
+{
+	bool found;
+
+	pthread_mutex_lock(&hw->pins_lock);
+	found = find(hw, host, bytes);
+	pthread_mutex_unlock(&hw->pins_lock);
+	return found;
+}
+
+struct kilni_vk_pin *kilni_vk_use_pin(struct kilni_vk_hw *hw,
+				      const char *memory, uint64_t bytes,
+				      VkBuffer *buffer, uint64_t *offset)
+{
+	struct kilni_vk_pin *pin;
+
+	pthread_mutex_lock(&hw->pins_lock);
+	pin = find(hw, memory, bytes);
+	if (pin) {
+		pin->users++;
 		*buffer = pin->buffer;
 		*offset = (uint64_t)(memory - pin->begin);
-		return true;
 	}
-	return false;
+	pthread_mutex_unlock(&hw->pins_lock);
+	return pin;
+}
+
+void kilni_vk_leave_pin(struct kilni_vk_hw *hw, struct kilni_vk_pin *pin)
+{
+	pthread_mutex_lock(&hw->pins_lock);
+	if (!--pin->users)
+		pthread_cond_broadcast(&hw->pins_left);
+	pthread_mutex_unlock(&hw->pins_lock);
 }

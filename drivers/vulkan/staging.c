@@ -302,19 +302,6 @@ static enum kiln_status move_pinned(const struct transfer *t, VkBuffer buffer,
 	return kilni_vk_wait_now(t->hw, lane->value, true);
 }
 
-bool kilni_vk_is_pinned(struct kilni_vk_hw *hw, const void *host,
-			uint64_t bytes)
-{
-	VkBuffer buffer;
-	uint64_t at;
-	bool found;
-
-	pthread_mutex_lock(&hw->staging_lock);
-	found = kilni_vk_find_pin(hw, host, bytes, &buffer, &at);
-	pthread_mutex_unlock(&hw->staging_lock);
-	return found;
-}
-
 enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 				const struct kilni_vk_block *page,
 				uint64_t offset, void *host, uint64_t bytes,
@@ -322,19 +309,23 @@ enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
 {
 	struct transfer t = { .hw = hw, .page = page, .offset = offset,
 			      .bytes = bytes, .host = host, .up = up };
+	struct kilni_vk_pin *pin;
 	VkBuffer buffer;
 	uint64_t at;
 
+	pin = kilni_vk_use_pin(hw, host, bytes, &buffer, &at);
 	pthread_mutex_lock(&hw->staging_lock);
 	/* The one before may have left its lanes travelling. */
 	if (kilni_vk_is_lost(hw))
 		note_failure(&t, kilni_fail(KILN_ERR_DEVICE_LOST, 0,
 					    "vulkan: the device is lost"));
-	else if (kilni_vk_find_pin(hw, host, bytes, &buffer, &at))
+	else if (pin)
 		note_failure(&t, move_pinned(&t, buffer, at));
 	else
 		move_staged(&t);
 	pthread_mutex_unlock(&hw->staging_lock);
+	if (pin)
+		kilni_vk_leave_pin(hw, pin);
 	if (t.status != KILN_OK)
 		kilni_error_restore(&t.why);
 	return (enum kiln_status)t.status;

@@ -135,7 +135,10 @@ kiln_device_stage(struct kiln_device *device,
  * @ranges: as they were marked; others are passed over
  *
  * Not while an asynchronous transfer owns the memory. May wait for a copy that
- * is under way. KILN_ERR_INVALID, KILN_ERR_FORKED.
+ * is under way. KILN_ERR_DEVICE_LOST: given back, but a device that is lost may
+ * still be at a copy: the memory must stay until it is closed, and for good
+ * where it was lost because it does not answer (KILN_VULKAN_TIMEOUT_MS).
+ * KILN_ERR_INVALID, KILN_ERR_FORKED.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_device_unstage(struct kiln_device *device,

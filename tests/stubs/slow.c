@@ -2,11 +2,14 @@
 /*
  * slow CALL: one call of CUDA's library takes as long as it likes, made for
  * whoever waits for a stream. Meanwhile another stream of the device works, and
- * is told done; then the call ends, and its stream has what it should. Exit
- * status 1: not so. It needs the library of tests/stubs.
+ * is told done; then the call ends, and its stream has what it should.
+ * slow pins: a copy takes that long, and other memory is pinned and given back.
+ * slow lost: the library loses the device in a copy of memory that is pinned.
+ * Exit status 1: not so. It needs the library of tests/stubs.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -104,14 +107,85 @@ static void work_elsewhere(void)
 	kiln_stream_release(stream);
 }
 
-int main(int argc, char **argv)
+static void wait_until_held(void)
+{
+	while (!holds() && !__atomic_load_n(&done, __ATOMIC_SEQ_CST))
+		usleep(1000);
+}
+
+/* ---- pinned memory ---- */
+
+#define PINNED ((size_t)1 << 20)
+
+static struct kiln_host_range range;
+
+static void stage(void)
+{
+	range.data = aligned_alloc(4096, PINNED);
+	range.bytes = PINNED;
+	expect(range.data != NULL, "memory");
+	memset(range.data, 1, PINNED);
+	OK(kiln_device_stage(device, &range, 1));
+	expect(kiln_device_pins(device, range.data, PINNED), "not pinned");
+}
+
+static void *upload(void *arg)
+{
+	static char from[PINNED];
+	const int64_t bytes = PINNED;
+
+	OK(kiln_tensor_from_data((struct kiln_tensor **)arg, device, KILN_U8, 1,
+				 &bytes, from, PINNED));
+	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void pin_during_a_copy(void)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	pthread_t thread;
+
+	hold("cuStreamSynchronize");
+	OK(pthread_create(&thread, NULL, upload, &t));
+	wait_until_held();
+	expect(holds(), "the copy does not wait for its stream");
+	stage();
+	OK(kiln_device_unstage(device, &range, 1));
+	expect(!kiln_device_pins(device, range.data, 1), "still pinned");
+	let_go();
+	OK(pthread_join(thread, NULL));
+	kiln_tensor_release(t);
+	kiln_device_release(device);
+	free(range.data);
+}
+
+/* What may still be copied is the device's until that is closed. */
+static void lose_pinned_memory(void)
+{
+	const size_t *pinned = function("stub_cuda_pinned");
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	const int64_t bytes = PINNED;
+
+	stage();
+	expect(kiln_tensor_from_data(&t, device, KILN_U8, 1, &bytes, range.data,
+				     PINNED) == KILN_ERR_DEVICE_LOST,
+	       "a copy that loses the device");
+	expect(kiln_device_unstage(device, &range, 1) == KILN_ERR_DEVICE_LOST,
+	       "the memory is given back at once");
+	expect(*pinned == PINNED, "not pinned any more");
+	kiln_tensor_release(t);
+	kiln_device_release(device);
+	free(range.data);
+}
+
+/* ---- streams ---- */
+
+static void keep_others_going(char *call)
 {
 	const int64_t shape[] = { COUNT };
 	static float have[COUNT];
 	pthread_t thread;
 
-	expect(argc == 2, "slow CALL");
-	OK(kiln_device_open(&device, "cuda"));
 	OK(kiln_stream_create(&first, device));
 	OK(kiln_stream_set_current(device, first));
 	OK(kiln_ones(&x, device, KILN_F32, 1, shape));
@@ -119,11 +193,10 @@ int main(int argc, char **argv)
 	double_it(&x);
 	OK(kiln_stream_flush(first));
 	OK(kiln_stream_set_current(device, NULL));
-	hold(argv[1]);
-	OK(pthread_create(&thread, NULL, wait_for_first, argv[1]));
-	while (!holds() && !__atomic_load_n(&done, __ATOMIC_SEQ_CST))
-		usleep(1000);
-	printf("%s: %s\n", argv[1], holds() ? "held" : "not called");
+	hold(call);
+	OK(pthread_create(&thread, NULL, wait_for_first, call));
+	wait_until_held();
+	printf("%s: %s\n", call, holds() ? "held" : "not called");
 	work_elsewhere();
 	let_go();
 	OK(pthread_join(thread, NULL));
@@ -132,5 +205,17 @@ int main(int argc, char **argv)
 	kiln_tensor_release(x);
 	kiln_stream_release(first);
 	kiln_device_release(device);
+}
+
+int main(int argc, char **argv)
+{
+	expect(argc == 2, "slow CALL");
+	OK(kiln_device_open(&device, "cuda"));
+	if (!strcmp(argv[1], "pins"))
+		pin_during_a_copy();
+	else if (!strcmp(argv[1], "lost"))
+		lose_pinned_memory();
+	else
+		keep_others_going(argv[1]);
 	return 0;
 }

@@ -27,3 +27,7 @@ for call in cuStreamWriteValue64_v2 cuEventRecord cuStreamWaitEvent; do
 done
 KILN_STUB_CUDA="async=3000 writes=0" timeout 60 \
 	"$builddir/tests/stubs/slow" cuEventQuery
+KILN_STUB_CUDA='' timeout 60 "$builddir/tests/stubs/slow" pins
+KILN_STUB_CUDA=fail=cuMemcpyHtoDAsync_v2:1:719 timeout 60 \
+	"$builddir/tests/stubs/slow" lost
+echo "slow: as it should be"

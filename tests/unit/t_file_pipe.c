@@ -50,9 +50,44 @@ static enum kiln_status fake_read(struct kilni_hw *hw, void *to, uint64_t from,
 	return copy(to, memory + (from - BASE), bytes, to);
 }
 
+/* What the device has pinned, and whether it is lost and keeps that. */
+static void *pinned, *kept;
+static void (*when_gone)(void *memory);
+static bool pins, keeps;
+
+static enum kiln_status fake_pin(struct kilni_hw *hw, void *host,
+				 uint64_t bytes)
+{
+	(void)hw;
+	(void)bytes;
+	if (!pins)
+		return KILN_ERR_UNSUPPORTED;
+	ck_assert_ptr_null(pinned);
+	pinned = host;
+	return KILN_OK;
+}
+
+static bool fake_unpin(struct kilni_hw *hw, void *host, uint64_t bytes,
+		       void (*gone)(void *memory))
+{
+	(void)hw;
+	(void)bytes;
+	ck_assert_ptr_eq(host, pinned);
+	pinned = NULL;
+	if (keeps) {
+		kept = host;
+		when_gone = gone;
+		return false;
+	}
+	gone(host);
+	return true;
+}
+
 static const struct kilni_memory_ops fake_memory = {
 	.read = fake_read,
 	.write = fake_write,
+	.host_pin = fake_pin,
+	.host_unpin = fake_unpin,
 };
 static const struct kilni_driver fake_driver = { .memory = &fake_memory };
 static struct kilni_hw fake = { .driver = &fake_driver };
@@ -66,6 +101,8 @@ static void setup(void)
 	memory = calloc(1, MEMORY);
 	copies = fail_at = 0;
 	lowest = highest = NULL;
+	pinned = kept = NULL;
+	pins = keeps = false;
 	io = NULL;
 	fd = (struct kilni_fd){ .path = "f", .fd = -1, .direct = -1 };
 }
@@ -198,6 +235,39 @@ START_TEST(a_device_that_fails)
 }
 END_TEST
 
+/* So many that stages are pinned for them. */
+#define SMALL 64
+
+/* A device that is lost may still copy from and to the stages: they stay. */
+START_TEST(a_device_that_is_lost)
+{
+	struct kilni_file_part small[SMALL];
+	unsigned char *data = calloc(SMALL, 4096);
+
+	pins = true;
+	for (int i = 0; i < SMALL; i++)
+		small[i] = (struct kilni_file_part){
+			.offset = (uint64_t)i * 4096, .bytes = 4096,
+			.address = BASE + (uint64_t)i * 4096,
+		};
+	put_file(at("f"), data, SMALL * 4096);
+	open_at(at("f"), _i);
+	OK(run(false, small, SMALL));
+	ck_assert_ptr_null(pinned);
+	keeps = true;
+	copies = 0;
+	fail_at = SMALL / 2;
+	lowest = highest = NULL;
+	FAILS(run(false, small, SMALL), KILN_ERR_DRIVER, "fails");
+	ck_assert_ptr_nonnull(kept);
+	ck_assert(lowest >= (char *)kept);
+	/* A sanitizer sees it where they are gone. */
+	memset(kept, 1, (size_t)(highest - (char *)kept));
+	when_gone(kept);
+	free(data);
+}
+END_TEST
+
 static enum kiln_status stop(void *user, uint64_t bytes)
 {
 	uint64_t *left = user;
@@ -238,6 +308,7 @@ int main(void)
 	tcase_add_loop_test(tcase, small_parts_need_little, 0, 2);
 	tcase_add_loop_test(tcase, bools_on_the_way, 0, 2);
 	tcase_add_loop_test(tcase, a_device_that_fails, 0, 2);
+	tcase_add_loop_test(tcase, a_device_that_is_lost, 0, 2);
 	tcase_add_loop_test(tcase, a_caller_that_stops, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "drivers/vulkan/internal.h"
 
 /* What the Vulkan driver does on GPUs only, on a software device by options. */
 
@@ -278,6 +280,127 @@ START_TEST(pinned_transfers)
 }
 END_TEST
 
+/* ---- memory of the host's, on the driver itself ---- */
+
+#define PINNED ((size_t)1 << 20)
+
+static char *host;
+static int gone;
+
+static void note_gone(void *memory)
+{
+	ck_assert_ptr_eq(memory, host);
+	gone++;
+}
+
+/* A device with a page, into which the host's memory can be copied. */
+static struct kilni_vk_hw *open_pinned(struct kilni_page *page)
+{
+	const struct kilni_driver *driver = &kilni_vulkan_driver;
+	struct kilni_hw *hw = NULL;
+
+	gone = 0;
+	host = aligned_alloc(4096, PINNED);
+	ck_assert_ptr_nonnull(host);
+	memset(host, 1, PINNED);
+	OK(driver->driver->open(0, &hw));
+	OK(driver->memory->page_alloc(hw, PINNED, page));
+	OK(driver->memory->host_pin(hw, host, PINNED));
+	return kilni_vk_hw_of(hw);
+}
+
+static void setup_own(void)
+{
+	setenv("KILN_VULKAN_STAGING", "1", 1);
+	setenv("KILN_VULKAN_TIMEOUT_MS", "200", 1);
+}
+
+static void teardown_own(void)
+{
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+}
+
+/* Lost by a call that says so, and for it does not answer. */
+START_TEST(memory_of_a_lost_device_stays)
+{
+	const struct kilni_memory_ops *memory = kilni_vulkan_driver.memory;
+	struct kilni_page page;
+	struct kilni_vk_hw *hw = open_pinned(&page);
+
+	OK(kilni_fault_set(_i ? "vulkan_signal" : "vkGetSemaphoreCounterValue",
+			   1, KILN_ERR_DEVICE_LOST));
+	ck_assert_int_eq(memory->write(&hw->base, page.address, host, PINNED),
+			 KILN_ERR_DEVICE_LOST);
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	ck_assert(!memory->host_unpin(&hw->base, host, PINNED, note_gone));
+	ck_assert_int_eq(gone, 0);
+	memory->page_free(&hw->base, &page);
+	kilni_vulkan_driver.device->close(&hw->base);
+	ck_assert_int_eq(gone, !_i);
+	/* Where it hangs the device has it for good. */
+	if (!_i)
+		free(host);
+}
+END_TEST
+
+struct upload {
+	struct kilni_vk_hw *hw;
+	uint64_t to;
+	const void *from;
+	size_t bytes;
+	enum kiln_status status;
+};
+
+static void *do_upload(void *arg)
+{
+	struct upload *u = arg;
+
+	u->status = kilni_vulkan_driver.memory->write(&u->hw->base, u->to,
+						      u->from, u->bytes);
+	return NULL;
+}
+
+static void wait_for_upload(struct kilni_vk_hw *hw)
+{
+	while (!pthread_mutex_trylock(&hw->staging_lock)) {
+		pthread_mutex_unlock(&hw->staging_lock);
+		usleep(1000);
+	}
+}
+
+/* A copy is under way, and takes long: the queue is not to be had. */
+START_TEST(what_is_pinned_is_told_during_a_copy)
+{
+	const struct kilni_memory_ops *memory = kilni_vulkan_driver.memory;
+	struct kilni_page page;
+	struct kilni_vk_hw *hw = open_pinned(&page);
+	char *other = aligned_alloc(4096, PINNED);
+	struct upload u = { hw, page.address, other, PINNED, KILN_OK };
+	pthread_t thread;
+
+	ck_assert_ptr_nonnull(other);
+	memset(other, 2, PINNED);
+	pthread_mutex_lock(&hw->queue_lock);
+	ck_assert_int_eq(pthread_create(&thread, NULL, do_upload, &u), 0);
+	wait_for_upload(hw);
+	ck_assert(kilni_vk_is_pinned(hw, host + 5, 100));
+	ck_assert(!kilni_vk_is_pinned(hw, other, 100));
+	/* Of other memory, that is. */
+	ck_assert(memory->host_unpin(&hw->base, host, PINNED, note_gone));
+	OK(memory->host_pin(&hw->base, host, PINNED));
+	ck_assert(kilni_vk_is_pinned(hw, host, PINNED));
+	pthread_mutex_unlock(&hw->queue_lock);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	OK(u.status);
+	ck_assert(memory->host_unpin(&hw->base, host, PINNED, note_gone));
+	ck_assert_int_eq(gone, 2);
+	memory->page_free(&hw->base, &page);
+	kilni_vulkan_driver.device->close(&hw->base);
+	free(host);
+	free(other);
+}
+END_TEST
+
 /*
  * A device that had nothing to do until now is not hung for that: the first
  * copy takes longer than one wait for it, a fifth of a second's memory.
@@ -323,7 +446,7 @@ static bool is_there(void)
 
 int main(void)
 {
-	TCase *tiles, *staging;
+	TCase *tiles, *staging, *own;
 	Suite *suite;
 
 	if (!is_there())
@@ -343,5 +466,11 @@ int main(void)
 	tcase_add_test(staging, pinned_transfers);
 	tcase_add_test(staging, a_long_first_copy);
 	suite_add_tcase(suite, staging);
+	own = tcase_create("own");
+	tcase_add_checked_fixture(own, setup_own, teardown_own);
+	tcase_set_timeout(own, 60);
+	tcase_add_loop_test(own, memory_of_a_lost_device_stays, 0, 2);
+	tcase_add_test(own, what_is_pinned_is_told_during_a_copy);
+	suite_add_tcase(suite, own);
 	return run_suite(suite);
 }
