@@ -85,7 +85,15 @@ struct kilni_hw_info {
 	X(const char *, "", explain, (const struct kilni_hw *hw))              \
 	/* How its CLOCK entries count; zeroes before: it has no clock. */     \
 	X(void, , clock,                                                       \
-	  (const struct kilni_hw *hw, struct kilni_clock *clock))
+	  (const struct kilni_hw *hw, struct kilni_clock *clock))              \
+	/*                                                                     \
+	 * Where no thread may be in the vendor's library when the process     \
+	 * exits: leave(data) is called before, so that those of the caller    \
+	 * stay out of the driver from then on. NULL: not any more; it is not  \
+	 * being called when this returns.                                     \
+	 */                                                                    \
+	X(void, , at_exit,                                                     \
+	  (struct kilni_hw * hw, void (*leave)(void *data), void *data))
 
 /* ---- memory table ---- */
 

@@ -26,7 +26,9 @@ struct kilni_mover {
 	pthread_mutex_t lock;        /* also of making companions */
 	pthread_cond_t wanted;
 	pthread_t thread;
-	bool started, stop;
+	bool started, stop;          /* stop: once all is done */
+	bool quit;                   /* once the move it is at is done */
+	int ended;                   /* atomic: the thread */
 	struct kilni_move *first, **last;
 };
 
@@ -37,7 +39,7 @@ struct kilni_submitter {
 	bool started;                /* a thread does it */
 	pthread_t thread;
 	uint64_t spin_ns;
-	int stop, sleeping;          /* atomic */
+	int stop, sleeping, ended;   /* atomic */
 	uint32_t word;               /* futex */
 	struct kilni_stream *shown;  /* atomic */
 };
@@ -96,6 +98,7 @@ struct kilni_sched {
 	uint64_t ring_limit;
 	int suspect;                 /* atomic: anything has ever failed */
 	int lost;                    /* atomic */
+	int watches_exit;            /* atomic; see leave.c */
 	uint64_t sampled_ns;         /* atomic: when a trace last got memory */
 
 	pthread_mutex_t signals;     /* of the list */
@@ -275,12 +278,24 @@ void kilni_signals_fire_all(struct kilni_sched *sched);
 /* Reads the options. KILN_ERR_OPTION, KILN_ERR_LIMIT. */
 enum kiln_status kilni_submitter_init(struct kilni_submitter *submitter);
 void kilni_submitter_stop(struct kilni_submitter *submitter);
+/* The process exits: from now on callers submit themselves. */
+void kilni_submitter_leave(struct kilni_submitter *submitter);
 
 /* ---- move.c ---- */
 
 void kilni_mover_init(struct kilni_mover *mover);
 /* Does what it has left; the thread ends. */
 void kilni_mover_stop(struct kilni_mover *mover);
+/* The process exits: from now on whoever makes calls moves the data. */
+void kilni_mover_leave(struct kilni_mover *mover);
 void kilni_mover_fini(struct kilni_mover *mover);
+
+/* ---- leave.c ---- */
+
+/* The scheduler has threads that an exit has to stop; and has none. */
+void kilni_sched_watch_exit(struct kilni_sched *sched);
+void kilni_sched_forget_exit(struct kilni_sched *sched);
+/* Whether *ended has been set, which is waited for that long. */
+bool kilni_await_end(const int *ended, uint64_t ns);
 
 #endif

@@ -17,6 +17,9 @@
 
 /* ---- the mover ---- */
 
+/* How long an exit waits for what it has, and then for the one it is at. */
+#define LEAVE_NS 1000000000
+
 static void finish(struct kilni_move *move, enum kiln_status status);
 
 /* Once the gate is open the move may be gone. */
@@ -24,6 +27,18 @@ static void do_move(struct kilni_move *move)
 {
 	finish(move, move->run(move));
 	kilni_gate_open(&move->gate);
+}
+
+/* The mover's lock is held. */
+static struct kilni_move *take_move(struct kilni_mover *mover)
+{
+	struct kilni_move *move = mover->first;
+
+	if (move)
+		mover->first = move->next;
+	if (!mover->first)
+		mover->last = &mover->first;
+	return move;
 }
 
 static void *run_mover(void *arg)
@@ -35,17 +50,15 @@ static void *run_mover(void *arg)
 	for (;;) {
 		while (!mover->first && !mover->stop)
 			pthread_cond_wait(&mover->wanted, &mover->lock);
-		move = mover->first;
+		move = mover->quit ? NULL : take_move(mover);
 		if (!move)
 			break;
-		mover->first = move->next;
-		if (!mover->first)
-			mover->last = &mover->first;
 		pthread_mutex_unlock(&mover->lock);
 		do_move(move);
 		pthread_mutex_lock(&mover->lock);
 	}
 	pthread_mutex_unlock(&mover->lock);
+	__atomic_store_n(&mover->ended, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -63,7 +76,10 @@ static void hand_over(struct kilni_move *move)
 		pthread_cond_signal(&mover->wanted);
 	}
 	pthread_mutex_unlock(&mover->lock);
-	/* A lost device may still make calls when it closes. */
+	/*
+	 * A lost device may still make calls when it closes, and whoever waits
+	 * for one when the process exits.
+	 */
 	if (gone)
 		do_move(move);
 }
@@ -73,7 +89,7 @@ static enum kiln_status start_mover(struct kilni_mover *mover)
 {
 	int error;
 
-	if (mover->started)
+	if (mover->started || mover->stop)
 		return KILN_OK;
 	KILNI_TRY(KILNI_FAULT("mover"));
 	error = kilni_spawn(&mover->thread, NULL, run_mover, mover);
@@ -92,16 +108,40 @@ void kilni_mover_init(struct kilni_mover *mover)
 	mover->last = &mover->first;
 }
 
-void kilni_mover_stop(struct kilni_mover *mover)
+static bool tell_to_stop(struct kilni_mover *mover, bool quit)
 {
-	if (!mover->started)
-		return;
+	bool started;
+
 	pthread_mutex_lock(&mover->lock);
 	mover->stop = true;
+	mover->quit |= quit;
+	started = mover->started;
 	pthread_cond_signal(&mover->wanted);
 	pthread_mutex_unlock(&mover->lock);
+	return started;
+}
+
+void kilni_mover_stop(struct kilni_mover *mover)
+{
+	struct kilni_move *move;
+
+	if (!tell_to_stop(mover, false))
+		return;
 	pthread_join(mover->thread, NULL);
 	mover->started = false;
+	/* What it left at an exit. */
+	while ((move = take_move(mover)))
+		do_move(move);
+}
+
+void kilni_mover_leave(struct kilni_mover *mover)
+{
+	if (!tell_to_stop(mover, false) ||
+	    pthread_equal(pthread_self(), mover->thread) ||
+	    kilni_await_end(&mover->ended, LEAVE_NS))
+		return;
+	(void)tell_to_stop(mover, true);
+	(void)kilni_await_end(&mover->ended, LEAVE_NS);
 }
 
 void kilni_mover_fini(struct kilni_mover *mover)
@@ -398,6 +438,7 @@ enum kiln_status kilni_move_arm(struct kilni_sched *sched,
 		pthread_mutex_lock(&sched->mover.lock);
 		status = start_mover(&sched->mover);
 		pthread_mutex_unlock(&sched->mover.lock);
+		kilni_sched_watch_exit(sched);
 	}
 	KILNI_TRY(status);
 	KILNI_TRY(choose_stream(sched, move, &stream));

@@ -347,6 +347,8 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 	pthread_mutex_init(&sched->failure, NULL);
 	pthread_mutex_init(&sched->signals, NULL);
 	kilni_mover_init(&sched->mover);
+	if (sched->submitter.started)
+		kilni_sched_watch_exit(sched);
 	*out = sched;
 	return KILN_OK;
 }
@@ -401,6 +403,7 @@ void kilni_sched_destroy(struct kilni_sched *sched)
 		return;
 	/* What went wrong has been told, or nobody asked. */
 	(void)!kilni_sched_finish(sched);
+	kilni_sched_forget_exit(sched);
 	kilni_submitter_stop(&sched->submitter);
 	kilni_mover_stop(&sched->mover);
 	settle(sched);

@@ -20,6 +20,8 @@
 #define DRAIN_DEFAULT 8
 #define DRAIN_MOST 64
 #define SPIN_US_DEFAULT 20
+/* How long an exit waits for the thread. */
+#define LEAVE_NS 1000000000
 
 static struct kilni_stream *take_shown(struct kilni_submitter *submitter)
 {
@@ -76,6 +78,9 @@ static void *run(void *arg)
 		else
 			rest(submitter);
 	}
+	/* Whoever shows a stream after this sees that it has to stop. */
+	drain_all(take_shown(submitter));
+	__atomic_store_n(&submitter->ended, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -106,10 +111,14 @@ static void show(struct kilni_stream *stream)
 
 enum kiln_status kilni_ring_hand_on(struct kilni_stream *stream)
 {
-	if (!stream->sched->submitter.started)
+	struct kilni_submitter *submitter = &stream->sched->submitter;
+
+	if (!submitter->started)
 		return kilni_ring_drain_quietly(stream);
 	show(stream);
-	return KILN_OK;
+	if (KILNI_LIKELY(!__atomic_load_n(&submitter->stop, __ATOMIC_SEQ_CST)))
+		return KILN_OK;
+	return kilni_ring_drain_quietly(stream);
 }
 
 /* ---- options and life ---- */
@@ -167,12 +176,26 @@ enum kiln_status kilni_submitter_init(struct kilni_submitter *submitter)
 	return threaded ? start(submitter) : KILN_OK;
 }
 
+static void tell_to_stop(struct kilni_submitter *submitter)
+{
+	__atomic_store_n(&submitter->stop, 1, __ATOMIC_SEQ_CST);
+	wake(submitter);
+}
+
 void kilni_submitter_stop(struct kilni_submitter *submitter)
 {
 	if (!submitter->started)
 		return;
-	__atomic_store_n(&submitter->stop, 1, __ATOMIC_SEQ_CST);
-	wake(submitter);
+	tell_to_stop(submitter);
 	pthread_join(submitter->thread, NULL);
 	submitter->started = false;
+}
+
+void kilni_submitter_leave(struct kilni_submitter *submitter)
+{
+	if (!submitter->started)
+		return;
+	tell_to_stop(submitter);
+	if (!pthread_equal(pthread_self(), submitter->thread))
+		(void)kilni_await_end(&submitter->ended, LEAVE_NS);
 }

@@ -282,6 +282,7 @@ static const struct kilni_device_ops device_ops = {
 	.workers = device_workers,
 	.explain = device_explain,
 	.clock = device_clock,
+	.at_exit = kilni_device_stub_at_exit,
 };
 
 static const struct kilni_program_ops program_ops = {

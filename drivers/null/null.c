@@ -336,6 +336,7 @@ static const struct kilni_device_ops device_ops = {
 	.workers = kilni_device_stub_workers,
 	.explain = device_explain,
 	.clock = device_clock,
+	.at_exit = kilni_device_stub_at_exit,
 };
 
 const struct kilni_memory_ops kilni_null_memory_ops = {

@@ -158,15 +158,29 @@ static struct kilni_vk_hw *open_devices;
 /*
  * The vendor's library is taken down when the process exits, whatever is in
  * flight, and a thread that is in it then may crash. The device's own is kept
- * out of it here; those that move data or submit for others are not.
+ * out of it here, and then those of the scheduler.
  */
 static void park_all(void)
 {
 	if (pthread_mutex_trylock(&open_lock))
 		return;
 	for (struct kilni_vk_hw *hw = open_devices; hw; hw = hw->next_open)
-		if (hw->epoch == kilni_fork_epoch)
+		if (hw->epoch == kilni_fork_epoch) {
 			kilni_vk_park(hw);
+			if (hw->leave)
+				hw->leave(hw->leave_data);
+		}
+	pthread_mutex_unlock(&open_lock);
+}
+
+void kilni_vk_at_exit(struct kilni_hw *base, void (*leave)(void *data),
+		      void *data)
+{
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
+
+	pthread_mutex_lock(&open_lock);
+	hw->leave = leave;
+	hw->leave_data = data;
 	pthread_mutex_unlock(&open_lock);
 }
 

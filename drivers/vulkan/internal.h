@@ -472,7 +472,9 @@ struct kilni_vk_hw {
 	struct kilni_vk_queue *finishing; /* its batch is being completed */
 	bool retiring, asleep, stop, has_thread;
 	bool leaving, parked;      /* the process exits; the thread rests */
-	struct kilni_vk_hw *next_open;
+	struct kilni_vk_hw *next_open; /* with what follows: device.c */
+	void (*leave)(void *data);
+	void *leave_data;
 	uint64_t reached;          /* the semaphore's last value seen ... */
 	uint64_t reached_ns;       /* ... and when it was new */
 	pthread_t thread;
@@ -491,6 +493,8 @@ static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
 /* device.c */
 enum kiln_status kilni_vk_open(unsigned index, struct kilni_hw **out);
 void kilni_vk_close(struct kilni_hw *hw);
+void kilni_vk_at_exit(struct kilni_hw *hw, void (*leave)(void *data),
+		      void *data);
 
 extern const struct kilni_driver kilni_vulkan_driver;
 

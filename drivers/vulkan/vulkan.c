@@ -124,6 +124,7 @@ static const struct kilni_device_ops device_ops = {
 	.workers = kilni_device_stub_workers,
 	.explain = device_explain,
 	.clock = kilni_vk_clock,
+	.at_exit = kilni_vk_at_exit,
 };
 
 static const struct kilni_program_ops program_ops = {

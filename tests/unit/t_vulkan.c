@@ -318,6 +318,56 @@ START_TEST(exit_with_work_in_flight)
 }
 END_TEST
 
+/* The driver's own handler has run; each call of the library is a pass. */
+static void expect_silence(void)
+{
+	uint64_t passes = kilni_fault_passes();
+
+	usleep(50000);
+	if (kilni_fault_passes() != passes)
+		_exit(99);
+}
+
+/* Leaves work to a thread that moves data, or to one that submits. */
+static void leave_to_threads(bool moves)
+{
+	enum { MANY = 40, BYTES = 4 << 20 };
+	static char data[BYTES];
+	struct kiln_completions *ring = NULL;
+	struct kiln_tensor *one;
+	const int64_t count = BYTES;
+
+	setenv("KILN_VULKAN_STAGING", "1", 1);
+	if (!moves)
+		setenv("KILN_DRAIN", "thread", 1);
+	atexit(expect_silence);
+	setup();
+	OK(kiln_completions_create(&ring, MANY));
+	kept = make(dev, KILN_U8, 1, &count, data);
+	one = FLOATS(dev, 1);
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("*", UINT64_MAX, KILN_ERR_DRIVER));
+	for (uint64_t i = 0; i < MANY && moves; i++)
+		OK(kiln_tensor_read_async(kept, data, BYTES, ring, i));
+	for (int i = 0; i < 5000 && !moves; i++)
+		OK(kiln_add(&one, one, one));
+	exit(5);
+}
+
+START_TEST(exit_with_work_left_to_threads)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (!child)
+		leave_to_threads(_i);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 5,
+		      "the child ended with status 0x%x", (unsigned)status);
+}
+END_TEST
+
 /* ---- graphs ---- */
 
 /* z = x[3, 0] + 0 times a random number: it reports, and it draws. */
@@ -766,6 +816,7 @@ static void add_cases(Suite *suite)
 	suite_add_tcase(suite, sweep);
 	tcase_set_timeout(leaving, 60);
 	tcase_add_loop_test(leaving, exit_with_work_in_flight, 0, 2);
+	tcase_add_loop_test(leaving, exit_with_work_left_to_threads, 0, 2);
 	suite_add_tcase(suite, leaving);
 	tcase_set_timeout(graphs, 300);
 	tcase_add_loop_test(graphs, every_call_of_a_graph_fails_in_turn, 0, 2);
