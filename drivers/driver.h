@@ -299,6 +299,10 @@ struct kilni_program_source {
 	X(uint64_t, 0, workspace,                                              \
 	  (const struct kilni_hw *hw, enum kilni_kernel kernel,                \
 	   const void *params))                                                \
+	/* Asked before a kernel's entry is queued: refuses what the device    \
+	 * cannot do with a dtype, though it has the kernel and the dtype. */  \
+	X(enum kiln_status, KILN_OK, admit,                                    \
+	  (struct kilni_hw * hw, const struct kilni_entry *entry))             \
 	/* Fills what every program begins with too. Any thread. */            \
 	X(enum kiln_status, KILNI_UNSUPPORTED("kernels of the program"), load, \
 	  (struct kilni_hw * hw, const struct kilni_program_source *source,    \

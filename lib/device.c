@@ -95,6 +95,7 @@ static enum kiln_status create_device(const struct kilni_place *place,
 		return status;
 	}
 	driver->memory->limits(device->hw, &device->limits);
+	device->admits = driver->program->admit != kilni_program_stubs.admit;
 	device->fills = kilni_pools_fill(kilni_device_pools(device));
 	device->info = place->info;
 	device->options = options;

@@ -91,6 +91,7 @@ struct kiln_device {
 	char selector[64];
 	struct kilni_hw_info info;   /* what the driver said of it */
 	bool fills;                  /* new memory: KILN_MEMORY_FILL */
+	bool admits;                 /* its driver is asked for each job */
 	struct kilni_option_set *options; /* given at the opening, or NULL */
 
 	pthread_mutex_t marking;     /* of marks; held while memory is pinned */

@@ -25,6 +25,9 @@ enum kiln_status kilni_job_submit(struct kilni_job *job,
 {
 	struct kilni_stream *stream;
 
+	if (KILNI_UNLIKELY(device->admits))
+		KILNI_TRY(device->hw->driver->program->admit(device->hw,
+							     &job->entry));
 	KILNI_TRY(kilni_thread_stream(device, &stream));
 	kilni_plan_work();
 	return kilni_submit(stream, job);

@@ -204,6 +204,7 @@ static int run(const struct options *options, char **paths)
 		conf_expect_clear(&c.expect);
 		return trouble(why.s);
 	}
+	c.device.expect = &c.expect;
 	conf_report_begin(&c.report, &c.device, options->json);
 	code = run_files(&c, paths);
 	conf_device_close(&c.device);

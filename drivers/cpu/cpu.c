@@ -288,6 +288,7 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = program_workspace,
+	.admit = kilni_program_stub_admit,
 	.load = kilni_cpu_load,
 	.unload = kilni_cpu_unload,
 };

@@ -395,6 +395,7 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = kilni_cuda_has,
 	.workspace = kilni_cuda_workspace,
+	.admit = kilni_program_stub_admit,
 	.load = kilni_cuda_program_load,
 	.unload = kilni_cuda_program_unload,
 };

@@ -359,6 +359,7 @@ const struct kilni_memory_ops kilni_null_memory_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = program_workspace,
+	.admit = kilni_program_stub_admit,
 	.load = program_load,
 	.unload = program_unload,
 };

@@ -84,9 +84,10 @@ static void explain(struct kilni_vk_hw *hw)
 	const VkPhysicalDeviceProperties *p = &hw->physical->properties;
 
 	snprintf(hw->explain, sizeof(hw->explain),
-		 "%s; Vulkan %u.%u; %s; host %s pages", p->deviceName,
+		 "%s; Vulkan %u.%u; %s;%s host %s pages", p->deviceName,
 		 VK_API_VERSION_MAJOR(p->apiVersion),
 		 VK_API_VERSION_MINOR(p->apiVersion), hw->physical->driver,
+		 hw->physical->doubles ? "" : " no f64;",
 		 !hw->mapped[KILNI_VK_PAGES] ? "copies to and from"
 		 : hw->reads_mapped          ? "reads and writes"
 					     : "writes, copies from");

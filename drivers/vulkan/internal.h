@@ -45,6 +45,7 @@ struct kilni_vk_physical {
 	unsigned ordinal;          /* libvulkan's own number */
 	unsigned denormals;        /* widths that keep them: 16 + 32 + 64 */
 	bool software;
+	bool doubles;              /* 64-bit floats, with all their values */
 	char refused[512];         /* what it lacks, complete; "" : nothing */
 };
 
@@ -207,6 +208,7 @@ struct kilni_vk_batch {
 	char *reports;
 	VkDeviceAddress reports_address;
 
+	bool rehearsed;            /* nothing is recorded: kilni_vk_admit */
 	bool recording;            /* commands are being recorded */
 	bool calls;                /* has a CALL */
 	bool stamped;              /* times are written into stamps */
@@ -405,6 +407,13 @@ void kilni_vk_close_commands(struct kilni_vk_batch *batch);
 
 /* Room for one more entry. */
 bool kilni_vk_has_room(const struct kilni_vk_batch *batch);
+
+/*
+ * Refuses an entry for which the device lacks 64-bit floats; the pipelines of
+ * one that is admitted there are made by then.
+ */
+enum kiln_status kilni_vk_admit(struct kilni_hw *hw,
+				const struct kilni_entry *entry);
 
 bool kilni_vk_has_kernel(enum kilni_kernel kernel);
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,

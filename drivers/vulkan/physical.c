@@ -12,7 +12,6 @@
 /* What a device must have: structure, field. */
 #define FEATURES(X)                                                            \
 	X(core.features, shaderInt64)                                          \
-	X(core.features, shaderFloat64)                                        \
 	X(v11, storageBuffer16BitAccess)                                       \
 	X(v12, storageBuffer8BitAccess)                                        \
 	X(v12, bufferDeviceAddress)                                            \
@@ -21,14 +20,77 @@
 	X(v12, shaderBufferInt64Atomics)
 
 #define PROPERTIES(X)                                                          \
-	X(p12, shaderSignedZeroInfNanPreserveFloat32)                          \
-	X(p12, shaderSignedZeroInfNanPreserveFloat64)
+	X(p12, shaderSignedZeroInfNanPreserveFloat32)
+
+/* What it may lack; of 64-bit floats both, or there are none. */
+#define CHOICES(X)                                                             \
+	X("shaderFloat64")                                                     \
+	X("shaderSignedZeroInfNanPreserveFloat64")                             \
+	X("timestampValidBits")                                                \
+	X(VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)                                  \
+	X(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)
+
+#define COMPUTE_QUEUE "a queue that computes"
 
 struct features {
 	VkPhysicalDeviceFeatures2 core;
 	VkPhysicalDeviceVulkan11Features v11;
 	VkPhysicalDeviceVulkan12Features v12;
 };
+
+/* ---- what KILN_VULKAN_HIDE hides ---- */
+
+static const char *const names[] = {
+#define NAME_(structure, field) #field,
+#define CHOICE_(name) name,
+	FEATURES(NAME_) PROPERTIES(NAME_) CHOICES(CHOICE_) COMPUTE_QUEUE
+#undef NAME_
+#undef CHOICE_
+};
+
+/* The next name of the list, its length in *length; NULL at the end. */
+static const char *next_hidden(const char **rest, size_t *length)
+{
+	const char *name = *rest;
+
+	if (!name || !*name)
+		return NULL;
+	*length = strcspn(name, ",");
+	*rest = name + *length + (name[*length] == ',');
+	return name;
+}
+
+static bool is_hidden(const char *name)
+{
+	const char *rest = kilni_option_text(KILNI_OPT_VULKAN_HIDE), *at;
+	size_t length;
+
+	while ((at = next_hidden(&rest, &length)))
+		if (strlen(name) == length && !memcmp(at, name, length))
+			return true;
+	return false;
+}
+
+static enum kiln_status check_hidden(void)
+{
+	const char *rest = kilni_option_text(KILNI_OPT_VULKAN_HIDE), *at;
+	size_t length, i;
+
+	while ((at = next_hidden(&rest, &length))) {
+		for (i = 0; i < KILNI_COUNTOF(names); i++)
+			if (strlen(names[i]) == length &&
+			    !memcmp(at, names[i], length))
+				break;
+		if (i == KILNI_COUNTOF(names))
+			return kilni_fail(KILN_ERR_OPTION, 0,
+					  "KILN_VULKAN_HIDE: \"%.*s\" is "
+					  "nothing that a device may lack",
+					  (int)kilni_min_u64(length, 64), at);
+	}
+	return KILN_OK;
+}
+
+/* ---- features and properties ---- */
 
 /* Adds a name to a list of what is missing. */
 static void miss(struct kilni_vk_physical *p, const char *name)
@@ -57,10 +119,12 @@ static void check_features(const struct kilni_vk_loader *vk,
 	chain(&f);
 	vk->GetPhysicalDeviceFeatures2(p->device, &f.core);
 #define CHECK(structure, field)                                                \
-	if (!f.structure.field)                                                \
+	if (!f.structure.field || is_hidden(#field))                           \
 		miss(p, #field);
 	FEATURES(CHECK)
 #undef CHECK
+	p->doubles = f.core.features.shaderFloat64 &&
+		     !is_hidden("shaderFloat64");
 }
 
 enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
@@ -90,6 +154,7 @@ enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 #define ENABLE(structure, field) f.structure.field = VK_TRUE;
 	FEATURES(ENABLE)
 #undef ENABLE
+	f.core.features.shaderFloat64 = p->doubles;
 	info.pNext = &f.core;
 	return KILNI_VK(vk, CreateDevice, p->device, &info, NULL, device);
 }
@@ -110,7 +175,7 @@ static bool has_extension(const struct kilni_vk_loader *vk,
 		for (uint32_t i = 0; i < count && !found; i++)
 			found = !strcmp(all[i].extensionName, name);
 	free(all);
-	return found;
+	return found && !is_hidden(name);
 }
 
 /* Floats of one width may be asked for what others are not. */
@@ -172,10 +237,13 @@ static void read_properties(const struct kilni_vk_loader *vk,
 	vk->GetPhysicalDeviceProperties2(p->device, &all);
 	p->import_alignment = import.minImportedHostPointerAlignment;
 #define CHECK(structure, field)                                                \
-	if (!structure.field)                                                  \
+	if (!structure.field || is_hidden(#field))                             \
 		miss(p, #field);
 	PROPERTIES(CHECK)
 #undef CHECK
+	p->doubles = p->doubles &&
+		     p12.shaderSignedZeroInfNanPreserveFloat64 &&
+		     !is_hidden("shaderSignedZeroInfNanPreserveFloat64");
 	memcpy(p->device_uuid, p11.deviceUUID, VK_UUID_SIZE);
 	memcpy(p->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
 	snprintf(p->driver, sizeof(p->driver), "%s %s", p12.driverName,
@@ -200,16 +268,17 @@ static void find_family(const struct kilni_vk_loader *vk,
 	/* One without graphics, where there is one, has less to share. */
 	p->family = count;
 	for (uint32_t i = count; i-- > 0;) {
-		if (!(family[i].queueFlags & VK_QUEUE_COMPUTE_BIT))
+		if (!(family[i].queueFlags & VK_QUEUE_COMPUTE_BIT) ||
+		    is_hidden(COMPUTE_QUEUE))
 			continue;
 		if (p->family == count ||
 		    !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
 			p->family = i;
 	}
-	if (p->family < count)
+	if (p->family < count && !is_hidden("timestampValidBits"))
 		p->timestamp_bits = family[p->family].timestampValidBits;
 	if (p->family == count)
-		miss(p, "a queue that computes");
+		miss(p, COMPUTE_QUEUE);
 }
 
 static void measure_heap(const struct kilni_vk_loader *vk,
@@ -273,6 +342,7 @@ static enum kiln_status list_devices(const struct kilni_vk_loader *vk)
 	uint32_t count = PHYSICAL_MOST;
 
 	physicals = 0;
+	KILNI_TRY(check_hidden());
 	KILNI_TRY(KILNI_VK(vk, EnumeratePhysicalDevices, vk->instance, &count,
 			   device));
 	for (uint32_t i = 0; i < count; i++)
@@ -284,7 +354,7 @@ enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
 			       unsigned *count, const char **why)
 {
 	const struct kilni_vk_loader *vk;
-	enum kiln_status status;
+	enum kiln_status status = KILN_OK;
 
 	*list = physical;
 	*count = 0;
@@ -299,7 +369,9 @@ enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
 	}
 	*count = physicals;
 	pthread_mutex_unlock(&lock);
-	if (!*count)
+	if (status == KILN_ERR_OPTION)
+		*why = "KILN_VULKAN_HIDE names what no device may lack";
+	else if (!*count)
 		*why = "libvulkan.so.1 has no device";
 	return KILN_OK;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/vulkan/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/vulkan/denormals.h"
+#include "drivers/vulkan/doubles.h"
 #include "drivers/vulkan/trim.h"
 #include "kernels/vulkan/spirv.h"
 
@@ -117,6 +119,21 @@ static enum kiln_status create_from(struct kilni_vk_hw *hw,
 	return status;
 }
 
+/*
+ * Makes the module one that the device may have. KILN_ERR_UNSUPPORTED, the
+ * record left alone: it computes with doubles, and the device has none.
+ */
+static enum kiln_status fit(const struct kilni_vk_hw *hw, uint32_t *trimmed,
+			    size_t *bytes)
+{
+	if (hw->physical->doubles)
+		return KILN_OK;
+	if (!trimmed)
+		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
+				  "vulkan: no memory for a kernel");
+	return kilni_vk_drop_doubles(trimmed, bytes);
+}
+
 /* The kernel's module, as small as it can be. */
 static enum kiln_status create_module(struct kilni_vk_hw *hw,
 				      const struct kilni_vk_kernel *kernel,
@@ -133,8 +150,10 @@ static enum kiln_status create_module(struct kilni_vk_hw *hw,
 				  kernel->module);
 	trimmed = kilni_vk_trim(spirv->words, spirv->bytes, kernel->constant,
 				KILNI_VK_CONSTANTS, &bytes);
-	status = create_from(hw, trimmed ? trimmed : spirv->words,
-			     trimmed ? bytes : spirv->bytes, module);
+	status = fit(hw, trimmed, &bytes);
+	if (status == KILN_OK)
+		status = create_from(hw, trimmed ? trimmed : spirv->words,
+				     trimmed ? bytes : spirv->bytes, module);
 	free(trimmed);
 	return status;
 }

@@ -20,9 +20,11 @@ struct program {
 /* The most ids of a module, by the limits of SPIR-V. */
 #define IDS_MOST 4194303
 #define OP_ENTRY_POINT 15
+#define OP_CAPABILITY 17
 #define OP_FUNCTION 54
 #define OP_FUNCTION_END 56
 #define MODEL_GL_COMPUTE 5
+#define CAPABILITY_FLOAT64 10
 /* The specialization constant that is the size of a workgroup. */
 #define GROUP_CONSTANT 4
 
@@ -31,6 +33,7 @@ struct program {
 struct words {
 	const uint32_t *at;
 	size_t count;
+	bool doubles;              /* it declares that it uses them */
 };
 
 static enum kiln_status refuse(const char *what)
@@ -48,7 +51,7 @@ static bool is_entry(const uint32_t *word, unsigned length, const char *name)
 	       !strncmp(text, name, room);
 }
 
-static enum kiln_status walk(const struct words *words, const char *entry)
+static enum kiln_status walk(struct words *words, const char *entry)
 {
 	unsigned length, functions = 0, ends = 0;
 	bool found = false;
@@ -60,6 +63,8 @@ static enum kiln_status walk(const struct words *words, const char *entry)
 		length = *word >> 16;
 		if (!length || length > words->count - i)
 			return refuse("an instruction is cut short");
+		words->doubles |= op == OP_CAPABILITY && length > 1 &&
+				  word[1] == CAPABILITY_FLOAT64;
 		functions += op == OP_FUNCTION;
 		ends += op == OP_FUNCTION_END;
 		if (op == OP_ENTRY_POINT && length > 3)
@@ -94,7 +99,7 @@ static enum kiln_status take_words(const struct kilni_program_source *source,
 	return KILN_OK;
 }
 
-static enum kiln_status check(const struct words *words, const char *entry)
+static enum kiln_status check(struct words *words, const char *entry)
 {
 	if (words->at[0] != SPIRV_MAGIC)
 		return refuse("no module: another magic number");
@@ -172,11 +177,16 @@ static enum kiln_status build(struct kilni_vk_hw *hw,
 			      const struct kilni_program_source *source,
 			      VkPipeline *out)
 {
-	struct words words;
+	struct words words = { .doubles = false };
 	enum kiln_status status;
 
 	KILNI_TRY(take_words(source, &words));
 	status = check(&words, source->entry);
+	if (status == KILN_OK && words.doubles && !hw->physical->doubles)
+		status = kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				    "vulkan: SPIR-V: it declares 64-bit "
+				    "floats, which %s lacks",
+				    hw->physical->properties.deviceName);
 	if (status == KILN_OK)
 		status = KILNI_FAULT("load");
 	if (status == KILN_OK)

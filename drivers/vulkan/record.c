@@ -81,8 +81,9 @@ static void add_barrier(struct kilni_vk_batch *batch, VkPipelineStageFlags src,
 
 void kilni_vk_barrier(struct kilni_vk_batch *batch)
 {
-	add_barrier(batch, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-		    VK_ACCESS_SHADER_WRITE_BIT);
+	if (!batch->rehearsed)
+		add_barrier(batch, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+			    VK_ACCESS_SHADER_WRITE_BIT);
 }
 
 void kilni_vk_set_groups(const struct kilni_vk_batch *batch,
@@ -142,6 +143,8 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 		return KILN_OK;
 	if (!pipeline)
 		KILNI_TRY(kilni_vk_pipeline(hw, &dispatch->kernel, &pipeline));
+	if (batch->rehearsed)
+		return KILN_OK;
 	if (pipeline != batch->bound)
 		hw->vk.CmdBindPipeline(batch->commands,
 				       VK_PIPELINE_BIND_POINT_COMPUTE,
@@ -367,10 +370,9 @@ enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
 
 /* ---- entries ---- */
 
-enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
-				 const struct kilni_entry *entry)
+static enum kiln_status record_kernel(struct kilni_vk_batch *batch,
+				      const struct kilni_entry *entry)
 {
-	KILNI_TRY(order(batch, entry));
 	switch (entry->kernel) {
 	case KILNI_KERNEL_EW:
 		return kilni_vk_record_ew(batch, &entry->params.ew);
@@ -389,6 +391,57 @@ enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
 				  "vulkan: there is no kernel of number %u",
 				  entry->kernel);
 	}
+}
+
+enum kiln_status kilni_vk_record(struct kilni_vk_batch *batch,
+				 const struct kilni_entry *entry)
+{
+	KILNI_TRY(order(batch, entry));
+	return record_kernel(batch, entry);
+}
+
+static unsigned dtype_of(const struct kilni_entry *entry)
+{
+	switch (entry->kernel) {
+	case KILNI_KERNEL_EW:
+		return entry->params.ew.dtype[is_source(entry->op) ? 0 : 1];
+	case KILNI_KERNEL_SCATTER:
+		return entry->params.scatter.dtype;
+	case KILNI_KERNEL_REDUCE:
+		return entry->params.reduce.dtype;
+	default:
+		return entry->params.matmul.dtype;
+	}
+}
+
+/* What it is recorded as decides, so it is, into a batch that keeps nothing. */
+static enum kiln_status rehearse(struct kilni_hw *hw,
+				 const struct kilni_entry *entry)
+{
+	struct kilni_vk_queue queue = { .base.hw = hw };
+	struct kilni_vk_batch batch = { .queue = &queue, .rehearsed = true };
+
+	return record_kernel(&batch, entry);
+}
+
+enum kiln_status kilni_vk_admit(struct kilni_hw *base,
+				const struct kilni_entry *entry)
+{
+	const struct kilni_vk_hw *hw = kilni_vk_hw_of(base);
+	enum kiln_status status;
+
+	/* A kernel of the program's own was looked at when it was loaded. */
+	if (hw->physical->doubles || entry->kernel == KILNI_KERNEL_CUSTOM ||
+	    kilni_vk_is_lost(hw))
+		return KILN_OK;
+	status = rehearse(base, entry);
+	if (status != KILN_ERR_UNSUPPORTED)
+		return status;
+	return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+			  "%s%s: of %s it is computed in f64, which %s lacks",
+			  kilni_op_prefix(entry->op), kilni_ops[entry->op].name,
+			  kiln_dtype_name((enum kiln_dtype)dtype_of(entry)),
+			  hw->physical->properties.deviceName);
 }
 
 bool kilni_vk_has_kernel(enum kilni_kernel kernel)

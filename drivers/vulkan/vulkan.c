@@ -89,7 +89,8 @@ static enum kiln_status driver_describe(unsigned index,
 static unsigned device_dtype_usage(const struct kilni_hw *hw,
 				   enum kiln_dtype dtype)
 {
-	(void)hw;
+	if (dtype == KILN_F64 && !kilni_vk_hw_of(hw)->physical->doubles)
+		return 0;
 	return (unsigned)dtype < KILN_DTYPE_COUNT
 		       ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC
 		       : 0;
@@ -130,6 +131,7 @@ static const struct kilni_device_ops device_ops = {
 static const struct kilni_program_ops program_ops = {
 	.has = program_has,
 	.workspace = kilni_vk_workspace,
+	.admit = kilni_vk_admit,
 	.load = kilni_vk_program_load,
 	.unload = kilni_vk_program_unload,
 };

@@ -198,7 +198,9 @@ kiln_device_seed(struct kiln_device *device, uint64_t seed);
 /**
  * kiln_device_dtype_usage - what the device can do with a dtype
  *
- * Bits of enum kiln_dtype_usage; 0 for a value outside the table. Cannot fail.
+ * Bits of enum kiln_dtype_usage; 0 for a value outside the table, and for what
+ * the device lacks (f64 on some Vulkan devices): then no tensor of that dtype
+ * can be made there (KILN_ERR_UNSUPPORTED_DTYPE). Cannot fail.
  */
 KILN_API unsigned kiln_device_dtype_usage(const struct kiln_device *device,
 					  enum kiln_dtype dtype);

@@ -111,8 +111,8 @@ struct kiln_kernel_info {
  * KILN_ERR_INVALID: NULL, a struct_size or ABI that is unknown, a name, flags
  * or a size of the block out of range, code that is cut short or malformed, an
  * entry that is not in it; the message says which.
- * KILN_ERR_UNSUPPORTED: the device takes another kind of code, or the cubin is
- * for other devices.
+ * KILN_ERR_UNSUPPORTED: the device takes another kind of code, the cubin is for
+ * other devices, or SPIR-V declares 64-bit floats and the device has none.
  * KILN_ERR_LIMIT: too many names, a group that the device does not take or, on
  * CUDA, the kernel.
  * KILN_ERR_DRIVER, KILN_ERR_DRIVER_TOO_OLD, KILN_ERR_DEVICE_LOST,

@@ -44,8 +44,10 @@ KILN_BEGIN_DECLS
  * Statuses of every op, beside those named: KILN_ERR_INVALID (NULL, a released
  * handle where it can be told), KILN_ERR_DEVICE, KILN_ERR_DTYPE,
  * KILN_ERR_SHAPE, KILN_ERR_OVERFLOW, KILN_ERR_UNSUPPORTED_DTYPE,
- * KILN_ERR_OUT_OF_MEMORY, KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY,
- * KILN_ERR_POISONED, KILN_ERR_DEVICE_LOST, KILN_ERR_BUSY, KILN_ERR_FORKED.
+ * KILN_ERR_UNSUPPORTED (a Vulkan device without 64-bit floats lacks some ops of
+ * smaller dtypes too; the message says so), KILN_ERR_OUT_OF_MEMORY,
+ * KILN_ERR_LIMIT, KILN_ERR_NO_MEMORY, KILN_ERR_POISONED, KILN_ERR_DEVICE_LOST,
+ * KILN_ERR_BUSY, KILN_ERR_FORKED.
  *
  * All functions are thread-safe; none waits for earlier work, unless memory at
  * the cap has to be waited for.

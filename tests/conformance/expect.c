@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool add_row(struct conf_expect *expect, const char *glob,
+static bool add_row(struct conf_expect *expect, bool refused, const char *glob,
 		    const char *reason)
 {
 	struct conf_expect_row *rows;
@@ -17,6 +17,7 @@ static bool add_row(struct conf_expect *expect, const char *glob,
 		return false;
 	expect->rows = rows;
 	rows += expect->count++;
+	rows->refused = refused;
 	rows->glob = strdup(glob);
 	rows->reason = strdup(reason);
 	return rows->glob && rows->reason;
@@ -39,15 +40,17 @@ static char *word(char **rest)
 static bool load_line(struct conf_expect *expect, char *line)
 {
 	char *rest = line, *verb = word(&rest), *glob, *reason;
+	bool refused;
 
 	if (!verb || *verb == '#')
 		return true;
-	if (strcmp(verb, "unsupported") != 0)
+	refused = strcmp(verb, "refused") == 0;
+	if (!refused && strcmp(verb, "unsupported") != 0)
 		return false;
 	glob = word(&rest);
 	reason = rest + strspn(rest, " \t\n");
 	reason[strcspn(reason, "\n")] = '\0';
-	return glob && *reason && add_row(expect, glob, reason);
+	return glob && *reason && add_row(expect, refused, glob, reason);
 }
 
 static bool load_lines(struct conf_expect *expect, FILE *file,
@@ -62,7 +65,8 @@ static bool load_lines(struct conf_expect *expect, FILE *file,
 		good = load_line(expect, line);
 	}
 	if (!good)
-		conf_text_add(why, "%s:%zu: not \"unsupported GLOB REASON\"",
+		conf_text_add(why, "%s:%zu: not \"unsupported GLOB REASON\" "
+			      "nor \"refused GLOB REASON\"",
 			      path, number);
 	else if (ferror(file))
 		conf_text_add(why, "%s: %s", path, strerror(errno));
@@ -98,16 +102,29 @@ void conf_expect_clear(struct conf_expect *expect)
 	memset(expect, 0, sizeof(*expect));
 }
 
-const char *conf_expect_named(const struct conf_expect *expect,
-			      const char *name)
+static const char *find(const struct conf_expect *expect, bool refused,
+			const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < expect->count; i++) {
-		if (fnmatch(expect->rows[i].glob, name, 0) == 0)
+		if (expect->rows[i].refused == refused &&
+		    fnmatch(expect->rows[i].glob, name, 0) == 0)
 			return expect->rows[i].reason;
 	}
 	return NULL;
+}
+
+const char *conf_expect_named(const struct conf_expect *expect,
+			      const char *name)
+{
+	return find(expect, false, name);
+}
+
+const char *conf_expect_refused(const struct conf_expect *expect,
+				const char *method)
+{
+	return find(expect, true, method);
 }
 
 const char *conf_expect_find(const struct conf_expect *expect,

@@ -12,13 +12,18 @@
  * What a device cannot do, a line each:
  *
  *   unsupported GLOB REASON...
+ *   refused GLOB REASON...
  *
- * GLOB is matched against the id of a case and the methods of its steps.
+ * GLOB is matched against the id of a case and the methods of its steps: what
+ * is unsupported must not pass. GLOB of the second kind is matched against
+ * methods alone: where such a step ends with KILN_ERR_UNSUPPORTED, which it may
+ * do for some dtypes, the case is skipped.
  * Empty lines and lines that begin with # are passed over.
  */
 struct conf_expect {
 	struct conf_expect_row {
 		char *glob, *reason;
+		bool refused;
 	} *rows;
 	size_t count;
 };
@@ -32,6 +37,10 @@ void conf_expect_clear(struct conf_expect *expect);
 /* The reason why what has this name cannot pass, or NULL. */
 const char *conf_expect_named(const struct conf_expect *expect,
 			      const char *name);
+
+/* The reason why the device may refuse a method, or NULL. */
+const char *conf_expect_refused(const struct conf_expect *expect,
+				const char *method);
 
 /* The reason why a case cannot pass, or NULL. */
 const char *conf_expect_find(const struct conf_expect *expect,

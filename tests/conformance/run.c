@@ -175,6 +175,13 @@ static void end_operands(struct run *r, int n)
 	}
 }
 
+static bool may_refuse(const struct run *r, int n, enum kiln_status status)
+{
+	return status == KILN_ERR_UNSUPPORTED && r->device->expect &&
+	       conf_expect_refused(r->device->expect,
+				   r->vector->steps[n].method->name);
+}
+
 static enum conf_outcome make_steps(struct run *r, int count)
 {
 	char what[128];
@@ -183,6 +190,10 @@ static enum conf_outcome make_steps(struct run *r, int count)
 	for (n = 0; n < count; n++) {
 		enum kiln_status status = make_step(r, n, NULL);
 
+		if (may_refuse(r, n, status)) {
+			*r->skip = CONF_SKIP_UNSUPPORTED;
+			return CONF_SKIPPED;
+		}
 		if (status != KILN_OK) {
 			snprintf(what, sizeof(what), "step %d, %s", n + 1,
 				 r->vector->steps[n].method->name);
@@ -429,7 +440,10 @@ static enum conf_outcome run_to_error(struct run *r)
 		return CONF_FAILED;
 	}
 	status = make_step(r, v->step_count - 1, before);
-	if (status != KILN_OK) {
+	if (may_refuse(r, v->step_count - 1, status)) {
+		*r->skip = CONF_SKIP_UNSUPPORTED;
+		outcome = CONF_SKIPPED;
+	} else if (status != KILN_OK) {
 		outcome = check_refusal(r, status, before);
 		if (outcome == CONF_PASSED)
 			outcome = check_operands(r);

@@ -6,6 +6,7 @@
 
 #include <kiln/kiln.h>
 
+#include "tests/conformance/expect.h"
 #include "tests/conformance/vector.h"
 
 /* The device under test and what can be asked of it. */
@@ -14,6 +15,7 @@ struct conf_device {
 	bool values;               /* it computes; else shapes and errors */
 	bool signed_zero;
 	enum kiln_dtype int_dtype; /* its default */
+	const struct conf_expect *expect; /* what it may refuse, or NULL */
 };
 
 /* Every case is run both ways, and has to pass both. */

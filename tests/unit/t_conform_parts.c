@@ -590,6 +590,13 @@ START_TEST(expect_files)
 	ck_assert(expect_file(&e, "unsupported rel? by method"));
 	ck_assert_str_eq(conf_expect_find(&e, &v), "by method");
 	conf_expect_clear(&e);
+	/* What may be refused may pass too. */
+	ck_assert(expect_file(&e, "refused rel? not with all dtypes\n"));
+	ck_assert_ptr_null(conf_expect_find(&e, &v));
+	ck_assert_str_eq(conf_expect_refused(&e, "relu"),
+			 "not with all dtypes");
+	ck_assert_ptr_null(conf_expect_refused(&e, "reluctant"));
+	conf_expect_clear(&e);
 	ck_assert(expect_file(&e, ""));
 	ck_assert_ptr_null(conf_expect_find(&e, &v));
 	ck_assert(!expect_file(&e, "unsupported a/*\n"));

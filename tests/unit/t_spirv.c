@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kiln/dtype.h>
+
 #include "drivers/vulkan/denormals.h"
+#include "drivers/vulkan/doubles.h"
+#include "drivers/vulkan/trim.h"
+#include "kernels/registry.h"
+#include "kernels/vulkan/spirv.h"
 #include "suite.h"
 
 /*
@@ -82,6 +88,221 @@ START_TEST(modules_that_stay)
 }
 END_TEST
 
+/* ---- doubles ---- */
+
+#define CAPABILITY_FLOAT64 0x00020011, 10
+#define CAPABILITY_PRESERVES 0x00020011, 4466
+#define PRESERVES(width) 0x00040010, 7, 4461, width
+#define VOID 0x00020013, 1
+#define VECTOR_OF_DOUBLES 0x00040017, 4, 3, 2
+#define FUNCTION_TYPE 0x00030021, 5, 1
+#define DOUBLE_ONE 0x0005002b, 3, 6, 0, 0x3ff00000
+#define FLOAT_ONE 0x0004002b, 2, 9, 0x3f800000
+#define FUNCTION 0x00050036, 1, 7, 0, 5, 0x000200f8, 8
+#define FUNCTION_END 0x000100fd, 0x00010038
+
+static void expect_dropped(const uint32_t *words, size_t count,
+			   const uint32_t *want, size_t wanted)
+{
+	uint32_t have[128];
+	size_t bytes = count * sizeof(*words);
+
+	ck_assert_uint_le(count, WORDS(have));
+	memcpy(have, words, bytes);
+	ck_assert_int_eq(kilni_vk_drop_doubles(have, &bytes), KILN_OK);
+	ck_assert_uint_eq(bytes, wanted * sizeof(*want));
+	ck_assert_mem_eq(have, want, bytes);
+}
+
+static void expect_kept(const uint32_t *words, size_t count)
+{
+	uint32_t have[128];
+	size_t bytes = count * sizeof(*words);
+
+	ck_assert_uint_le(count, WORDS(have));
+	memcpy(have, words, bytes);
+	ck_assert_int_eq(kilni_vk_drop_doubles(have, &bytes),
+			 KILN_ERR_UNSUPPORTED);
+	ck_assert_uint_eq(bytes, count * sizeof(*words));
+	ck_assert_mem_eq(have, words, bytes);
+}
+
+#define BEFORE                                                                 \
+	HEADER, CAPABILITY_PRESERVES, CAPABILITY_SHADER, CAPABILITY_FLOAT64,   \
+		MEMORY_MODEL, ENTRY_POINT, PRESERVES(64), PRESERVES(32),       \
+		LOCAL_SIZE, VOID, FLOAT32, FLOAT64, VECTOR_OF_DOUBLES,         \
+		FUNCTION_TYPE, DOUBLE_ONE, FLOAT_ONE, FUNCTION
+
+START_TEST(doubles_that_nothing_needs)
+{
+	/* 9 + 9; its literals are no ids. */
+	const uint32_t words[] = { BEFORE, 0x00050081, 2, 10, 9, 9,
+				   FUNCTION_END };
+	const uint32_t want[] = { HEADER,      CAPABILITY_PRESERVES,
+				  CAPABILITY_SHADER, MEMORY_MODEL,
+				  ENTRY_POINT, PRESERVES(32),
+				  LOCAL_SIZE,  VOID,
+				  FLOAT32,     FUNCTION_TYPE,
+				  FLOAT_ONE,   FUNCTION,
+				  0x00050081,  2,
+				  10,          9,
+				  9,           FUNCTION_END };
+
+	expect_dropped(words, WORDS(words), want, WORDS(want));
+	/* Nothing of them is in it. */
+	expect_dropped(want, WORDS(want), want, WORDS(want));
+}
+END_TEST
+
+START_TEST(doubles_that_are_needed)
+{
+	const uint32_t widened[] = { BEFORE, 0x00040073, 3, 10, 9,
+				     FUNCTION_END };
+	const uint32_t narrowed[] = { BEFORE, 0x00040073, 2, 10, 6,
+				      FUNCTION_END };
+	const uint32_t vector[] = { BEFORE, 0x00050050, 4, 10, 6, 6,
+				    FUNCTION_END };
+	const uint32_t stored[] = { BEFORE, 0x0003003e, 10, 6, FUNCTION_END };
+	const uint32_t returned[] = { BEFORE, 0x000200fe, 6, 0x00010038 };
+
+	expect_kept(widened, WORDS(widened));
+	expect_kept(narrowed, WORDS(narrowed));
+	expect_kept(vector, WORDS(vector));
+	expect_kept(stored, WORDS(stored));
+	expect_kept(returned, WORDS(returned));
+}
+END_TEST
+
+/* Ops of floats that divide, take roots or draw: f64 is in their kernels. */
+static bool float_op_needs_doubles(unsigned op, bool half)
+{
+	switch (op) {
+	case KILNI_OP_DIV:
+	case KILNI_OP_POWF:
+	case KILNI_OP_POWI:
+	case KILNI_OP_GELU_BACKWARD:
+	case KILNI_OP_LOG_SIGMOID_BACKWARD:
+	case KILNI_OP_RECIP:
+	case KILNI_OP_SQRT:
+	case KILNI_OP_LOG:
+	case KILNI_OP_LOG1P:
+	case KILNI_OP_TAN:
+	case KILNI_OP_TANH:
+	case KILNI_OP_ERF:
+	case KILNI_OP_GELU:
+	case KILNI_OP_SIGMOID:
+	case KILNI_OP_LOG_SIGMOID:
+	case KILNI_OP_RANDOM:
+		return true;
+	default:
+		/* Integers are counted up; a half is rounded by way of f64. */
+		return half && op == KILNI_OP_ARANGE;
+	}
+}
+
+static bool needs_doubles(unsigned dtype, unsigned op, unsigned to)
+{
+	bool half = dtype == KILN_F16 || dtype == KILN_BF16;
+
+	if (dtype == KILN_F64 || (op == KILNI_OP_CAST && to == KILN_F64))
+		return true;
+	if (half || dtype == KILN_F32)
+		return float_op_needs_doubles(op, half);
+	/* Rounded once, from f64. */
+	if (op == KILNI_OP_CAST)
+		return to == KILN_F16 || to == KILN_BF16;
+	return op == KILNI_OP_RANDOM;
+}
+
+static void check_op(const struct kilni_spirv *spirv, unsigned dtype,
+		     unsigned op, unsigned to)
+{
+	const uint16_t constant[4] = { (uint16_t)op, (uint16_t)to, KILN_I32,
+				       KILN_BOOL };
+	size_t bytes = 0;
+	uint32_t *words = kilni_vk_trim(spirv->words, spirv->bytes, constant,
+					4, &bytes);
+	enum kiln_status status;
+
+	ck_assert_ptr_nonnull(words);
+	status = kilni_vk_drop_doubles(words, &bytes);
+	if ((status != KILN_OK) != needs_doubles(dtype, op, to))
+		ck_abort_msg("%s: %s to %s: %s", spirv->name,
+			     kilni_ops[op].name,
+			     kiln_dtype_name((enum kiln_dtype)to),
+			     kiln_status_name(status));
+	for (size_t at = 5; status == KILN_OK && at < bytes / 4;
+	     at += words[at] >> 16)
+		if ((words[at] == 0x00020011 && words[at + 1] == 10) ||
+		    (words[at] == 0x00030016 && words[at + 2] == 64) ||
+		    (words[at] == 0x00040010 && words[at + 3] == 64))
+			ck_abort_msg("%s: %s declares doubles", spirv->name,
+				     kilni_ops[op].name);
+	free(words);
+}
+
+static bool has_case(unsigned op, unsigned dtype)
+{
+	enum kilni_op_form form = kilni_ops[op].form;
+
+	if (op == KILNI_OP_CAST || op == KILNI_OP_RANDOM ||
+	    op == KILNI_OP_ARANGE)
+		return true;
+	return form <= KILNI_FORM_EWX &&
+	       kilni_ops[op].classes >>
+			       kiln_dtype_class((enum kiln_dtype)dtype) & 1;
+}
+
+/* Which elementwise kernels a device without f64 has. */
+START_TEST(kernels_without_doubles)
+{
+	unsigned dtype, form, tried = 0;
+
+	for (unsigned i = 0; i < kilni_spirv_count; i++) {
+		const struct kilni_spirv *spirv = &kilni_spirv_modules[i];
+
+		if (sscanf(spirv->name, "ew%u_%u", &dtype, &form) != 2)
+			continue;
+		for (unsigned op = 0; op < KILNI_OP_COUNT; op++)
+			if (has_case(op, dtype) && op != KILNI_OP_CAST) {
+				check_op(spirv, dtype, op, dtype);
+				tried++;
+			}
+		for (unsigned to = 0; to < KILN_DTYPE_COUNT; to++)
+			check_op(spirv, dtype, KILNI_OP_CAST, to);
+	}
+	ck_assert_uint_gt(tried, 14 * 3 * 10);
+}
+END_TEST
+
+/* The others that declare doubles are those that sum, or are of f64. */
+START_TEST(other_kernels_with_doubles)
+{
+	static const char *const sums[] = { "scatter1_0", "scatter3_0",
+					    "scatter4_0", "reduce1_0",
+					    "reduce3_0",  "reduce4_0" };
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < kilni_spirv_count; i++) {
+		const struct kilni_spirv *spirv = &kilni_spirv_modules[i];
+		bool declares = false, may = strstr(spirv->name, "0_") &&
+					     !strstr(spirv->name, "10_");
+
+		if (!strncmp(spirv->name, "ew", 2))
+			continue;
+		for (size_t at = 5; at < spirv->bytes / 4;
+		     at += spirv->words[at] >> 16)
+			declares |= spirv->words[at] == 0x00020011 &&
+				    spirv->words[at + 1] == 10;
+		for (unsigned k = 0; k < WORDS(sums); k++)
+			may |= !strcmp(spirv->name, sums[k]);
+		ck_assert_msg(may || !declares, "%s", spirv->name);
+		found += declares;
+	}
+	ck_assert_uint_ge(found, WORDS(sums));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spirv");
@@ -89,6 +310,10 @@ int main(void)
 
 	tcase_add_test(modules, denormals_of_declared_widths);
 	tcase_add_test(modules, modules_that_stay);
+	tcase_add_test(modules, doubles_that_nothing_needs);
+	tcase_add_test(modules, doubles_that_are_needed);
+	tcase_add_test(modules, kernels_without_doubles);
+	tcase_add_test(modules, other_kernels_with_doubles);
 	suite_add_tcase(suite, modules);
 	return run_suite(suite);
 }

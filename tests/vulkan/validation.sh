@@ -67,6 +67,16 @@ for vectors in kiln matmul index float_reduce; do
 	run "$builddir/tests/conform" --device vulkan:cpu \
 		"${srcdir:?}/tests/vectors/$vectors.jsonl"
 done
+# What is hidden is not enabled either, so what needs it would be told of.
+run "$builddir/tests/unit/t_vulkan_lacks"
+KILN_VULKAN_HIDE=shaderFloat64
+export KILN_VULKAN_HIDE
+for vectors in kiln matmul float_elementwise; do
+	run "$builddir/tests/conform" --device vulkan:cpu \
+		--expect "$srcdir/tests/vulkan/no_f64.expect" \
+		"$srcdir/tests/vectors/$vectors.jsonl"
+done
+unset KILN_VULKAN_HIDE
 CK_RUN_CASE=windows
 KILN_TEST_DEVICE=vulkan:cpu
 export KILN_TEST_DEVICE
