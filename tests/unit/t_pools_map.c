@@ -151,6 +151,43 @@ START_TEST(what_stays_is_filled_in_time)
 }
 END_TEST
 
+/*
+ * Memory that still waits to be filled may become a page of small slices: of
+ * the same stream, which need not wait for the work. They are not filled with
+ * it when the work is done.
+ */
+START_TEST(small_slices_in_memory_that_is_to_be_filled)
+{
+	struct kilni_pools_config config = { .fill = true };
+	struct kilni_slice large, small[2];
+	unsigned i;
+
+	hw.real = true;
+	hw.limits.host_visible = true;
+	pools = pools_with(&config);
+	large = take(pools, 1, 64 * MiB);
+	give(pools, &large, 1);
+	for (i = 0; i < 2; i++) {
+		small[i] = take(pools, 1, 1000);
+		ck_assert_uint_ge(small[i].address, large.address);
+		ck_assert_uint_lt(small[i].address, large.address + 64 * MiB);
+		memset((void *)(uintptr_t)small[i].address, 3 + (int)i, 1000);
+	}
+	fake_complete(1);
+	/* All that is due is filled now, freed slices too. */
+	give_done(pools, &small[1]);
+	kilni_pools_report(pools, NULL, 0);
+	for (i = 0; i < 1000; i++)
+		ck_assert_uint_eq(
+			((unsigned char *)(uintptr_t)small[0].address)[i], 3);
+	if (!kilni_poison_works())
+		ck_assert_uint_eq(*(unsigned char *)(uintptr_t)small[1].address,
+				  KILNI_FILL_FREED);
+	give_done(pools, &small[0]);
+	pools_done(&hw, pools);
+}
+END_TEST
+
 START_TEST(pinned_memory_stays)
 {
 	struct kilni_slice slice[4], small, wide;
@@ -816,6 +853,7 @@ int main(void)
 	tcase_add_test(tests, nothing_moves_before_its_work_is_done);
 	tcase_add_test(tests, each_object_waits_for_itself);
 	tcase_add_test(tests, what_stays_is_filled_in_time);
+	tcase_add_test(tests, small_slices_in_memory_that_is_to_be_filled);
 	tcase_add_test(tests, pinned_memory_stays);
 	tcase_add_test(tests, a_small_program_takes_little);
 	tcase_add_test(tests, steady_work_makes_no_calls);
