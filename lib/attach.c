@@ -71,6 +71,23 @@ static enum kiln_status check_head(const struct kilni_attached *attached,
 	return KILN_OK;
 }
 
+/*
+ * Whoever made the file wrote his number into both, as he sees himself: a file
+ * that is at odds with its name was renamed, copied or made up, and nothing in
+ * it is to be shown as that process's. The owner, unlike the number in the
+ * name, is told by the system.
+ */
+static enum kiln_status check_name(const struct kilni_attached *attached,
+				   const struct kilni_segment_head *head)
+{
+	if (head->pid == attached->name.pid)
+		return KILN_OK;
+	return kilni_fail(KILN_ERR_IO, 0,
+			  "segment %s: is of process %llu, as it says itself, "
+			  "and named as another's",
+			  attached->text, (unsigned long long)head->pid);
+}
+
 static enum kiln_status read_head(struct kilni_attached *attached)
 {
 	struct kilni_segment_head head;
@@ -78,6 +95,7 @@ static enum kiln_status read_head(struct kilni_attached *attached)
 	if (!read_at(attached->fd, &head, sizeof(head), 0))
 		return refuse(attached, "is too short");
 	KILNI_TRY(check_head(attached, &head));
+	KILNI_TRY(check_name(attached, &head));
 	attached->pid = head.pid;
 	attached->started_ns = head.started_ns;
 	memcpy(attached->program, head.program, sizeof(attached->program));

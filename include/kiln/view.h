@@ -122,9 +122,10 @@ struct kiln_view;
  * @count: in: capacity; out: number of processes
  *
  * In order of process number. A segment that cannot be read (of another user,
- * of another version, damaged) is listed with the reason and what its name
- * says. Segments of the calling user whose process has ended are removed
- * first. A folder that is not there holds none.
+ * of another version, damaged, named as another process's than it says itself)
+ * is listed with the reason and what its name says. Segments of the calling
+ * user whose process has ended are removed first. A folder that is not there
+ * holds none.
  * KILN_ERR_INVALID, KILN_ERR_NO_MEMORY, KILN_ERR_IO: the folder cannot be
  * read. Thread-safe, does not block.
  */
@@ -139,10 +140,11 @@ kiln_view_enumerate(struct kiln_view_process *infos, size_t *count);
  * The view belongs to the caller and is for one thread at a time.
  * KILN_ERR_INVALID: NULL, no name of a segment, or *out is no view.
  * KILN_ERR_IO: it cannot be opened (kiln_error_native has the errno; EACCES:
- * another user's), is none, or is damaged. KILN_ERR_UNSUPPORTED: of another
- * version, which is named. KILN_ERR_BUSY: no whole snapshot was found, as
- * before the first one. KILN_ERR_FORKED: *out was made before a fork.
- * KILN_ERR_NO_MEMORY. Does not block.
+ * another user's), is none, is damaged, or says that it is of another process
+ * than its name does. KILN_ERR_UNSUPPORTED: of another version, which is named.
+ * KILN_ERR_BUSY: no whole snapshot was found, as before the first one.
+ * KILN_ERR_FORKED: *out was made before a fork. KILN_ERR_NO_MEMORY. Does not
+ * block.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_view_open(struct kiln_view **out, const char *segment);

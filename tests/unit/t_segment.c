@@ -615,19 +615,27 @@ static void walk(struct kiln_view *view)
 	}
 }
 
-#define BAD "kiln-0-1-00000000000000bd"
+/* Named as this process's, which the contents come from. */
+static const char *bad_name(void)
+{
+	struct kilni_segment_name name = { 0, (uint64_t)getpid(), 0xbd };
+	static char text[KILNI_SEGMENT_NAME];
+
+	kilni_segment_format(text, sizeof(text), &name);
+	return text;
+}
 
 /* Puts bytes there as a segment whose process runs; gives what open says. */
 static enum kiln_status try(const void *bytes, size_t size)
 {
 	struct kiln_view *view = NULL;
 	enum kiln_status status;
-	int fd = open(shm_path(BAD), O_RDWR | O_CREAT | O_TRUNC, 0600);
+	int fd = open(shm_path(bad_name()), O_RDWR | O_CREAT | O_TRUNC, 0600);
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert(kilni_segment_lock(fd));
 	ck_assert_int_eq(write(fd, bytes, size), size);
-	status = kiln_view_open(&view, BAD);
+	status = kiln_view_open(&view, bad_name());
 	if (status == KILN_OK) {
 		walk(view);
 		/* It may also be cut while somebody looks at it. */
@@ -666,6 +674,39 @@ START_TEST(another_version)
 				     "version 1"));
 	good->head.magic ^= 1;
 	ck_assert_int_eq(try(good, sizeof(*good)), KILN_ERR_IO);
+	free(good);
+}
+END_TEST
+
+/* Neither word is taken for the other: nothing of the contents is shown. */
+START_TEST(another_process)
+{
+	struct kiln_view_process info = { .struct_size = sizeof(info) };
+	char says[64];
+	size_t count = 1;
+	int fd;
+
+	save_good();
+	snprintf(says, sizeof(says), "is of process %d, as it says itself",
+		 getpid() + 1);
+	good->head.pid++;
+	ck_assert_int_eq(try(good, sizeof(*good)), KILN_ERR_IO);
+	ck_assert_ptr_nonnull(strstr(kiln_error_message(), says));
+	ck_assert_ptr_nonnull(strstr(kiln_error_message(), bad_name()));
+	/* Listed, while it is held, by what its name says. */
+	fd = open(shm_path(bad_name()), O_RDWR);
+	ck_assert_int_ge(fd, 0);
+	ck_assert(kilni_segment_lock(fd));
+	ck_assert_int_eq(kiln_view_enumerate(&info, &count), KILN_OK);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_int_eq(info.status, KILN_ERR_IO);
+	ck_assert_uint_eq(info.pid, (uint64_t)getpid());
+	ck_assert_ptr_nonnull(strstr(info.reason, says));
+	ck_assert_str_eq(info.program, "");
+	ck_assert_uint_eq(info.devices, 0);
+	close(fd);
+	/* What the file says is neither a reason to sweep it nor not to. */
+	ck_assert_uint_eq(kilni_segment_sweep(), 1);
 	free(good);
 }
 END_TEST
@@ -794,6 +835,7 @@ int main(void)
 	tcase_add_test(tests, of_another_user);
 	tcase_add_test(tests, cut_segments);
 	tcase_add_test(tests, another_version);
+	tcase_add_test(tests, another_process);
 	tcase_add_test(tests, spoilt_segments);
 	tcase_add_test(tests, flipped_and_random_segments);
 	suite_add_tcase(suite, tests);
