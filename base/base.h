@@ -223,6 +223,11 @@ static inline uint64_t kilni_max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static inline uint64_t kilni_div_up(uint64_t a, uint64_t b)
+{
+	return a / b + (a % b != 0);
+}
+
 /* align is a power of two; the caller has checked that it does not wrap. */
 static inline uint64_t kilni_align_up(uint64_t value, uint64_t align)
 {

@@ -82,8 +82,7 @@ uint64_t kilni_entry_items(const struct kilni_entry *entry)
 uint64_t kilni_program_groups(const struct kilni_custom_params *params)
 {
 	const struct kilni_program *program = kilni_program_of(params);
-	uint64_t groups = params->elements / program->group +
-			  (params->elements % program->group != 0);
+	uint64_t groups = kilni_div_up(params->elements, program->group);
 
 	return params->groups ? params->groups
 			      : kilni_min_u64(groups, program->groups_most);

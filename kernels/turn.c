@@ -3,13 +3,10 @@
 
 #include <string.h>
 
+#include "base/base.h"
+
 /* Shorter axes are not worth a tile. */
 #define TURN_LEAST 8
-
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-	return a / b + (a % b != 0);
-}
 
 /* An axis that lies side by side in that operand, or -1. */
 static int find_unit(const struct kilni_ew_params *p, unsigned operand)
@@ -50,8 +47,8 @@ bool kilni_plan_turn(const struct kilni_ew_params *p, unsigned bytes,
 	plan->columns = p->shape[column];
 	plan->in_column = p->stride[1][column];
 	plan->out_row = p->stride[0][row];
-	plan->row_tiles = div_up(plan->rows, tile);
-	plan->tiles = plan->row_tiles * div_up(plan->columns, tile);
+	plan->row_tiles = kilni_div_up(plan->rows, tile);
+	plan->tiles = plan->row_tiles * kilni_div_up(plan->columns, tile);
 	add_parts(p, row, column, plan);
 	return true;
 }

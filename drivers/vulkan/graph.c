@@ -252,8 +252,7 @@ static enum kiln_status record_piece(struct recorder *r, unsigned piece,
 static enum kiln_status record_pieces(struct recorder *r)
 {
 	struct graph *graph = r->graph;
-	unsigned most = graph->entries / graph->pieces +
-			(graph->entries % graph->pieces != 0);
+	unsigned most = (unsigned)kilni_div_up(graph->entries, graph->pieces);
 
 	r->queue.base.hw = &r->hw->base;
 	/* Behind all that came before the graph. */

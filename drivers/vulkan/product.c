@@ -3,17 +3,8 @@
 
 #include <kiln/dtype.h>
 
+#include "kernels/product.h"
 #include "kernels/vulkan/plan.h"
-
-static bool is_wide(unsigned module)
-{
-	return module == KILN_F64 || module == KILN_U64;
-}
-
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-	return (a - 1) / b + 1;
-}
 
 /* ---- how a side is read ---- */
 
@@ -32,7 +23,7 @@ static bool fit_runs(const struct kilni_matmul_params *p,
 	int64_t other = along_k ? side->row_stride : side->k_stride;
 
 	/* Of 64-bit elements they were seen to be slower. */
-	if (is_wide(module) ||
+	if (kilni_product_sum_bytes(module) == 8 ||
 	    (along_k ? side->k_stride : side->row_stride) != 1 ||
 	    side->address % (uint64_t)(run * bytes) ||
 	    length % (uint64_t)run || other % run)
@@ -63,7 +54,8 @@ static enum kiln_status record_sum(struct kilni_vk_batch *batch,
 
 	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
 	dispatch.kernel.constant[0] = KILNI_VK_ADD;
-	kilni_vk_set_threads(batch, &dispatch, p->m * p->n * kilni_vk_product_batches(p));
+	kilni_vk_set_threads(batch, &dispatch,
+			     p->m * p->n * kilni_product_batches(p));
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 
@@ -110,8 +102,9 @@ static enum kiln_status record_plain(struct kilni_vk_batch *batch,
 	dispatch.kernel.constant[0] = blocks ? KILNI_VK_BLOCKS
 					     : KILNI_VK_ELEMENTS;
 	kilni_vk_set_threads(batch, &dispatch,
-			     div_up(p->m, side) * div_up(p->n, side) *
-				     kilni_vk_product_batches(p));
+			     kilni_div_up(p->m, side) *
+				     kilni_div_up(p->n, side) *
+				     kilni_product_batches(p));
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 
@@ -121,7 +114,7 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 	unsigned module = kilni_vk_product_module(p->dtype);
 	enum kilni_vk_tile tile = KILNI_VK_TILE_NONE;
 
-	if (!p->m || !p->n || !kilni_vk_product_batches(p))
+	if (!p->m || !p->n || !kilni_product_batches(p))
 		return KILN_OK;
 	if (kilni_vk_hw_of(batch->queue->base.hw)->tiles)
 		tile = kilni_vk_product_tile(p, module);

@@ -105,8 +105,7 @@ void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
 {
 	uint64_t group = kilni_vk_hw_of(batch->queue->base.hw)->group;
 
-	kilni_vk_set_groups(batch, dispatch,
-			    threads / group + (threads % group != 0));
+	kilni_vk_set_groups(batch, dispatch, kilni_div_up(threads, group));
 }
 
 /* A copy of the parameters where the kernel sees them. */
@@ -337,8 +336,7 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 		kernel->constant[2] = p->dtype[2];
 	if (p->op == KILNI_OP_MASK_WHERE || p->op == KILNI_OP_MASK_FILL)
 		kernel->constant[3] = p->dtype[3];
-	kilni_vk_set_threads(batch, &dispatch,
-			     p->count / lanes + (p->count % lanes != 0));
+	kilni_vk_set_threads(batch, &dispatch, kilni_div_up(p->count, lanes));
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 

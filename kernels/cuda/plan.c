@@ -6,17 +6,13 @@
 
 #include "base/base.h"
 #include "kernels/dtype.h"
+#include "kernels/product.h"
 #include "kernels/registry.h"
 #include "kernels/scatter.h"
 
 static uint64_t magnitude(int64_t stride)
 {
 	return stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
-}
-
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-	return a / b + (a % b != 0);
 }
 
 /* ---- forms ---- */
@@ -106,7 +102,7 @@ bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
 	plan->units = bytes / 16;
 	plan->inner = inner;
 	if (plan->units >= KILNI_CUDA_PIECE)
-		plan->pieces = div_up(plan->units, KILNI_CUDA_PIECE);
+		plan->pieces = kilni_div_up(plan->units, KILNI_CUDA_PIECE);
 	plan->rank = p->dim + 1;
 	plan->index_dtype = p->index_dtype;
 	return plan->rows * plan->pieces <= INT32_MAX;
@@ -253,7 +249,7 @@ static uint64_t outputs_per_block(const struct kilni_cuda_reduce *r)
 
 uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r)
 {
-	return div_up(r->outputs, outputs_per_block(r));
+	return kilni_div_up(r->outputs, outputs_per_block(r));
 }
 
 static void cut(const struct kilni_reduce_params *p,
@@ -265,9 +261,10 @@ static void cut(const struct kilni_reduce_params *p,
 					r->length / (step * REDUCE_EACH));
 
 	chunks = kilni_max_u64(chunks, 1);
-	r->chunk = kilni_max_u64(div_up(r->length, chunks), 1);
-	r->chunk = div_up(r->chunk, step) * step;
-	r->chunks = (uint32_t)kilni_max_u64(div_up(r->length, r->chunk), 1);
+	r->chunk = kilni_max_u64(kilni_div_up(r->length, chunks), 1);
+	r->chunk = kilni_div_up(r->chunk, step) * step;
+	r->chunks = (uint32_t)kilni_max_u64(kilni_div_up(r->length, r->chunk),
+					    1);
 }
 
 static void plan_shape(const struct kilni_reduce_params *p,
@@ -349,7 +346,7 @@ kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks)
 	if (p->length > each * WARP)
 		return KILNI_CUDA_SOFTMAX_BLOCK;
 	*blocks = (unsigned)kilni_min_u64(
-		div_up(p->rows, KILNI_CUDA_BLOCK / WARP), INT32_MAX);
+		kilni_div_up(p->rows, KILNI_CUDA_BLOCK / WARP), INT32_MAX);
 	return KILNI_CUDA_SOFTMAX_WARP;
 }
 
@@ -399,24 +396,19 @@ static bool has_packs(const struct kilni_matmul_params *p)
 			 bytes);
 }
 
-/* Bytes of a sum. */
-static uint32_t sum_bytes(unsigned dtype)
-{
-	return kilni_max_u64(kilni_dtype_bytes[dtype], 4) == 8 ? 8 : 4;
-}
-
 /* The largest tile that leaves no multiprocessor without one. */
 static unsigned choose_tile(unsigned multiprocessors,
 			    struct kilni_cuda_matmul *plan)
 {
-	bool wide = sum_bytes(plan->p.dtype) == 8;
+	bool wide = kilni_product_sum_bytes(plan->p.dtype) == 8;
 	uint64_t rows, columns;
 	unsigned i = 0;
 
 	for (;; i++) {
-		rows = div_up(plan->p.m, tiles[i].rows);
-		columns = div_up(plan->p.n, wide ? tiles[i].columns_8
-						 : tiles[i].columns_4);
+		rows = kilni_div_up(plan->p.m, tiles[i].rows);
+		columns = kilni_div_up(plan->p.n,
+				       wide ? tiles[i].columns_8
+					    : tiles[i].columns_4);
 		if (i + 1 == KILNI_COUNTOF(tiles) ||
 		    rows * columns * plan->batches >= multiprocessors)
 			break;
@@ -430,8 +422,8 @@ static unsigned choose_tile(unsigned multiprocessors,
 static bool fill_packed(unsigned multiprocessors,
 			struct kilni_cuda_matmul *plan)
 {
-	uint64_t rows = div_up(plan->p.m, KILNI_CUDA_PACKED_TILE);
-	uint64_t columns = div_up(plan->p.n, KILNI_CUDA_PACKED_TILE);
+	uint64_t rows = kilni_div_up(plan->p.m, KILNI_CUDA_PACKED_TILE);
+	uint64_t columns = kilni_div_up(plan->p.n, KILNI_CUDA_PACKED_TILE);
 
 	if (plan->splits != 1 ||
 	    rows * columns * plan->batches < multiprocessors)
@@ -447,7 +439,7 @@ static void split(unsigned multiprocessors, struct kilni_cuda_matmul *plan)
 	uint64_t blocks = (uint64_t)plan->row_tiles * plan->column_tiles *
 			  plan->batches;
 	uint64_t matrix = plan->batches * plan->p.m * plan->p.n *
-			  sum_bytes(plan->p.dtype);
+			  kilni_product_sum_bytes(plan->p.dtype);
 	uint64_t splits = 1;
 
 	plan->splits = 1;
@@ -460,8 +452,8 @@ static void split(unsigned multiprocessors, struct kilni_cuda_matmul *plan)
 	splits = kilni_min_u64(splits, SPLITS_MOST);
 	if (splits < 2)
 		return;
-	plan->k_split = kilni_align_up(div_up(plan->p.k, splits), 32);
-	plan->splits = (uint32_t)div_up(plan->p.k, plan->k_split);
+	plan->k_split = kilni_product_split(plan->p.k, &splits);
+	plan->splits = (uint32_t)splits;
 }
 
 enum kilni_cuda_slot
@@ -474,9 +466,7 @@ kilni_cuda_plan_matmul(unsigned multiprocessors,
 	memset(plan, 0, sizeof(*plan));
 	plan->p = *p;
 	plan->partial = p->workspace;
-	plan->batches = 1;
-	for (unsigned d = 0; d < p->batch_rank; d++)
-		plan->batches *= p->batch_shape[d];
+	plan->batches = kilni_product_batches(p);
 	tile = choose_tile(multiprocessors, plan);
 	split(multiprocessors, plan);
 	if (tiles[tile].slot == KILNI_CUDA_MATMUL_LARGE && has_packs(p) &&
@@ -493,7 +483,8 @@ uint64_t kilni_cuda_matmul_workspace(unsigned multiprocessors,
 	kilni_cuda_plan_matmul(multiprocessors, p, &plan);
 	if (plan.splits == 1)
 		return 0;
-	return plan.splits * plan.batches * p->m * p->n * sum_bytes(p->dtype);
+	return plan.splits * plan.batches * p->m * p->n *
+	       kilni_product_sum_bytes(p->dtype);
 }
 
 /* ---- workspaces ---- */

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "kernels/dtype.h"
+#include "kernels/product.h"
 #include "kernels/scatter.h"
 
 /* ---- reductions ---- */
@@ -89,10 +90,8 @@ static void cut(struct kilni_vk_reduce_plan *plan)
 					r->length / least);
 
 	chunks = kilni_max_u64(kilni_min_u64(chunks, CHUNKS_MOST), 1);
-	r->chunk = r->length / chunks + (r->length % chunks != 0);
-	r->chunks = r->chunk ? r->length / r->chunk +
-				       (r->length % r->chunk != 0)
-			     : 1;
+	r->chunk = kilni_div_up(r->length, chunks);
+	r->chunks = r->chunk ? kilni_div_up(r->length, r->chunk) : 1;
 }
 
 void kilni_vk_plan_reduce(const struct kilni_reduce_params *p,
@@ -133,7 +132,6 @@ static uint64_t reduce_workspace(const struct kilni_reduce_params *p)
 #define PRODUCT_GROUPS_WANTED 256
 #define SPLIT_LEAST 64
 #define SPLITS_MOST 16
-#define SPLIT_ALIGNMENT 32
 #define WORKSPACE_MOST ((uint64_t)32 << 20)
 
 /* All integers wrap, so signed and unsigned ones have the same product. */
@@ -153,25 +151,6 @@ unsigned kilni_vk_product_module(unsigned dtype)
 	}
 }
 
-uint64_t kilni_vk_product_batches(const struct kilni_matmul_params *p)
-{
-	uint64_t n = 1;
-
-	for (unsigned d = 0; d < p->batch_rank; d++)
-		n *= p->batch_shape[d];
-	return n;
-}
-
-static bool is_wide(unsigned module)
-{
-	return module == KILN_F64 || module == KILN_U64;
-}
-
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-	return (a - 1) / b + 1;
-}
-
 static bool is_float(unsigned module)
 {
 	return module == KILN_F32 || module == KILN_F16 ||
@@ -188,7 +167,9 @@ static struct sides sides_of(enum kilni_vk_tile tile, unsigned module)
 #define SIDES_(ID, number, high, broad, broad_wide)                            \
 	case KILNI_VK_TILE_##ID:                                                               \
 		return (struct sides){ high,                                   \
-				       is_wide(module) ? broad_wide : broad };
+				       kilni_product_sum_bytes(module) == 8    \
+					       ? broad_wide                    \
+					       : broad };
 		KILNI_VK_TILES(SIDES_)
 #undef SIDES_
 	default:
@@ -202,8 +183,8 @@ uint64_t kilni_vk_product_tiles(const struct kilni_matmul_params *p,
 {
 	struct sides sides = sides_of(tile, module);
 
-	return div_up(p->m, sides.rows) * div_up(p->n, sides.columns) *
-	       kilni_vk_product_batches(p);
+	return kilni_div_up(p->m, sides.rows) *
+	       kilni_div_up(p->n, sides.columns) * kilni_product_batches(p);
 }
 
 bool kilni_vk_product_is_whole(const struct kilni_matmul_params *p,
@@ -217,7 +198,8 @@ bool kilni_vk_product_is_whole(const struct kilni_matmul_params *p,
 
 static uint64_t sum_bytes(const struct kilni_matmul_params *p, unsigned module)
 {
-	return p->m * p->n * kilni_vk_product_batches(p) * (is_wide(module) ? 8 : 4);
+	return p->m * p->n * kilni_product_batches(p) *
+	       kilni_product_sum_bytes(module);
 }
 
 /* The greatest are no gain where what they read has to be asked for. */
@@ -246,8 +228,8 @@ void kilni_vk_plan_product(const struct kilni_matmul_params *p, unsigned module,
 	splits = kilni_min_u64(splits, WORKSPACE_MOST / sum_bytes(p, module));
 	splits = kilni_max_u64(kilni_min_u64(splits, SPLITS_MOST), 1);
 	plan->p = *p;
-	plan->k_split = kilni_align_up(div_up(p->k, splits), SPLIT_ALIGNMENT);
-	plan->splits = div_up(p->k, plan->k_split);
+	plan->k_split = kilni_product_split(p->k, &splits);
+	plan->splits = splits;
 }
 
 static uint64_t product_workspace(const struct kilni_matmul_params *p)

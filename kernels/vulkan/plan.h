@@ -35,8 +35,6 @@ enum kilni_vk_tile {
 
 /* The dtype whose product has the same bits. */
 unsigned kilni_vk_product_module(unsigned dtype);
-/* Matrices of the result. */
-uint64_t kilni_vk_product_batches(const struct kilni_matmul_params *p);
 /* NONE where it is not worth one, or there is nothing to compute. */
 enum kilni_vk_tile
 kilni_vk_product_tile(const struct kilni_matmul_params *p, unsigned module);
