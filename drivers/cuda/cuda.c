@@ -253,17 +253,24 @@ static enum kiln_status open_context(struct kilni_cuda_hw *hw)
 	return status;
 }
 
+/* Entries from one mark to the next, at most; of a ring a quarter. */
+#define MARK_EVERY 128
+
+/* A malformed value has been refused when the device was opened. */
+static uint64_t option(enum kilni_option option, uint64_t fallback)
+{
+	uint64_t value = fallback;
+
+	return kilni_option_number(option, &value) == KILN_OK ? value
+							      : fallback;
+}
+
 static void init_host_side(struct kilni_cuda_hw *hw)
 {
-	uint64_t spin_us = 20, batches = 0;
-
-	/* A malformed value has been refused when the device was opened. */
-	if (kilni_option_number(KILNI_OPT_SPIN_US, &spin_us) != KILN_OK)
-		spin_us = 20;
-	if (kilni_option_number(KILNI_OPT_CUDA_BATCH, &batches) != KILN_OK)
-		batches = 0;
-	hw->spin_ns = spin_us * 1000;
-	hw->batches = batches;
+	hw->spin_ns = option(KILNI_OPT_SPIN_US, 20) * 1000;
+	hw->batches = option(KILNI_OPT_CUDA_BATCH, 0) != 0;
+	hw->mark_every = kilni_min_u64(
+		MARK_EVERY, option(KILNI_OPT_RING_LIMIT, UINT64_MAX) / 4);
 	hw->multiprocessors =
 		(unsigned)attribute(hw->device, CU_MULTIPROCESSORS);
 	hw->capability = (unsigned)capability(hw->device);

@@ -60,6 +60,7 @@ struct kilni_cuda_hw {
 	bool writes;           /* streams can write 64-bit words */
 	bool batches;          /* kernels are launched together */
 	uint64_t spin_ns;
+	uint64_t mark_every;   /* entries from one mark to the next, at most */
 	struct kilni_memory_limits limits;
 	char explain[256];
 	int lost;              /* atomic: the result that broke it, or 0 */

@@ -215,7 +215,7 @@ static bool needs_mark(const struct kilni_cuda_queue *queue,
 	if (queue->issued == queue->marked)
 		return false;
 	return may_hold(queue, entry) ||
-	       queue->issued - queue->marked >= KILNI_CUDA_MARK_EVERY ||
+	       queue->issued - queue->marked >= hw_of(queue)->mark_every ||
 	       (wanted > queue->marked && wanted <= queue->issued);
 }
 

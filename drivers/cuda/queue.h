@@ -16,7 +16,7 @@
  * A mark costs as much as a launch, so that it is made when somebody wants it:
  * a thread or a queue that waits, whoever asks some time after the last entry
  * was issued, or an entry that needs the host; else behind so many entries as
- * KILNI_CUDA_MARK_EVERY says.
+ * mark_every says, less where the ring is short: it has no room again before.
  *
  * A WAIT becomes an event wait of the stream where the other queue has marked
  * what is waited for, else it holds the queue, as a GATE does. A CALL is the
@@ -29,9 +29,6 @@
  * On a lost device everything is walked to the end without a call to the
  * library: kernels fail, calls are made.
  */
-
-/* Entries from one mark to the next, at most. */
-#define KILNI_CUDA_MARK_EVERY 128
 
 /* The driver's notes in an entry: nothing, refused, or -status. */
 #define KILNI_CUDA_NOTE(entry) ((entry)->reserved)

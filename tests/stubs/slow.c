@@ -5,6 +5,8 @@
  * is told done; then the call ends, and its stream has what it should.
  * slow pins: a copy takes that long, and other memory is pinned and given back.
  * slow lost: the library loses the device in a copy of memory that is pinned.
+ * slow ring: a short ring has room again when the device has done the work,
+ * which here it has at once, though nobody waits for it.
  * Exit status 1: not so. It needs the library of tests/stubs.
  */
 #include <dlfcn.h>
@@ -178,6 +180,27 @@ static void lose_pinned_memory(void)
 	free(range.data);
 }
 
+/* ---- a short ring ---- */
+
+static void submit_on_a_short_ring(void)
+{
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	const int64_t shape[] = { 1 };
+	enum kiln_status status;
+	float have = 0;
+
+	OK(kiln_zeros(&t, device, KILN_F32, 1, shape));
+	for (int i = 0; i < 1000; i++) {
+		status = kiln_add_scalar(&t, t, kiln_int(1));
+		expect(status != KILN_ERR_BUSY, "busy, and all is done");
+		OK(status);
+	}
+	OK(kiln_tensor_read(t, &have, sizeof(have)));
+	expect(have == 1000, "a wrong value");
+	kiln_tensor_release(t);
+	kiln_device_release(device);
+}
+
 /* ---- streams ---- */
 
 static void keep_others_going(char *call)
@@ -215,6 +238,8 @@ int main(int argc, char **argv)
 		pin_during_a_copy();
 	else if (!strcmp(argv[1], "lost"))
 		lose_pinned_memory();
+	else if (!strcmp(argv[1], "ring"))
+		submit_on_a_short_ring();
 	else
 		keep_others_going(argv[1]);
 	return 0;

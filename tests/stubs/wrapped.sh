@@ -30,4 +30,8 @@ KILN_STUB_CUDA="async=3000 writes=0" timeout 60 \
 KILN_STUB_CUDA='' timeout 60 "$builddir/tests/stubs/slow" pins
 KILN_STUB_CUDA=fail=cuMemcpyHtoDAsync_v2:1:719 timeout 60 \
 	"$builddir/tests/stubs/slow" lost
+for settings in "" writes=0; do
+	KILN_STUB_CUDA=$settings KILN_RING_LIMIT=64 timeout 60 \
+		"$builddir/tests/stubs/slow" ring
+done
 echo "slow: as it should be"
