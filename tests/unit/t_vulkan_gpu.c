@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#ifdef KILNI_WITH_VULKAN
 #include "drivers/vulkan/internal.h"
+#endif
 
 /* What the Vulkan driver does on GPUs only, on a software device by options. */
 
@@ -280,6 +282,8 @@ START_TEST(pinned_transfers)
 }
 END_TEST
 
+#ifdef KILNI_WITH_VULKAN
+
 /* ---- memory of the host's, on the driver itself ---- */
 
 #define PINNED ((size_t)1 << 20)
@@ -401,6 +405,21 @@ START_TEST(what_is_pinned_is_told_during_a_copy)
 }
 END_TEST
 
+static TCase *own_cases(void)
+{
+	TCase *own = tcase_create("own");
+
+	tcase_add_checked_fixture(own, setup_own, teardown_own);
+	tcase_set_timeout(own, 60);
+	tcase_add_loop_test(own, memory_of_a_lost_device_stays, 0, 2);
+	tcase_add_test(own, what_is_pinned_is_told_during_a_copy);
+	return own;
+}
+
+#endif
+
+/* ---- a first copy ---- */
+
 /*
  * A device that had nothing to do until now is not hung for that: the first
  * copy takes longer than one wait for it, a fifth of a second's memory.
@@ -446,7 +465,7 @@ static bool is_there(void)
 
 int main(void)
 {
-	TCase *tiles, *staging, *own;
+	TCase *tiles, *staging;
 	Suite *suite;
 
 	if (!is_there())
@@ -466,11 +485,8 @@ int main(void)
 	tcase_add_test(staging, pinned_transfers);
 	tcase_add_test(staging, a_long_first_copy);
 	suite_add_tcase(suite, staging);
-	own = tcase_create("own");
-	tcase_add_checked_fixture(own, setup_own, teardown_own);
-	tcase_set_timeout(own, 60);
-	tcase_add_loop_test(own, memory_of_a_lost_device_stays, 0, 2);
-	tcase_add_test(own, what_is_pinned_is_told_during_a_copy);
-	suite_add_tcase(suite, own);
+#ifdef KILNI_WITH_VULKAN
+	suite_add_tcase(suite, own_cases());
+#endif
 	return run_suite(suite);
 }
