@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "drivers/driver.h"
 
 #define SELECTOR "vulkan:cpu"
@@ -91,8 +92,9 @@ static const char *const optional[] = {
 	"VK_EXT_external_memory_host",
 	"shaderFloat64",
 	"shaderSignedZeroInfNanPreserveFloat64",
-	"timestampValidBits,VK_EXT_pci_bus_info,VK_EXT_external_memory_host,"
-	"shaderFloat64,shaderSignedZeroInfNanPreserveFloat64",
+	/* All at once. */
+	("timestampValidBits,VK_EXT_pci_bus_info,VK_EXT_external_memory_host,"
+	 "shaderFloat64,shaderSignedZeroInfNanPreserveFloat64"),
 };
 
 START_TEST(opened_without)
@@ -220,6 +222,26 @@ START_TEST(integers_need_none)
 }
 END_TEST
 
+/* A pipeline that cannot be made is the call's error, and made the next time. */
+START_TEST(faults_while_it_is_looked_at)
+{
+	static const char *const calls[] = { "vkCreateShaderModule",
+					     "vkCreateComputePipelines" };
+	struct kiln_tensor *x = FLOATS(dev, 2, -3), *y = KILN_TENSOR_NONE;
+
+	OK(kilni_fault_set(calls[_i], 1, KILN_ERR_OUT_OF_MEMORY));
+	FAILS(kiln_mul(&y, x, x), KILN_ERR_OUT_OF_MEMORY, "");
+	ck_assert_uint_eq(kilni_fault_passes(), 1);
+	ck_assert_ptr_null(y);
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	OK(kiln_mul(&y, x, x));
+	EXPECT_FLOATS(y, 4, 9);
+	OK(kiln_device_sync(dev));
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
 /* void main() of a module that declares Float64, from the specification. */
 START_TEST(kernels_that_declare_it)
 {
@@ -288,6 +310,7 @@ int main(void)
 	tcase_add_test(f64, no_tensor_of_f64);
 	tcase_add_loop_test(f64, what_needs_f64, 0, KILNI_COUNTOF(floats));
 	tcase_add_test(f64, integers_need_none);
+	tcase_add_loop_test(f64, faults_while_it_is_looked_at, 0, 2);
 	tcase_add_test(f64, kernels_that_declare_it);
 	suite_add_tcase(suite, f64);
 	return run_suite(suite);
