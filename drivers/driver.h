@@ -89,8 +89,8 @@ struct kilni_hw_info {
 	/*                                                                     \
 	 * Where no thread may be in the vendor's library when the process     \
 	 * exits: leave(data) is called before, so that those of the caller    \
-	 * stay out of the driver from then on. NULL: not any more; it is not  \
-	 * being called when this returns.                                     \
+	 * leave the driver, as far as they can in a second or two. NULL: not  \
+	 * any more; it is not being called when this returns.                 \
 	 */                                                                    \
 	X(void, , at_exit,                                                     \
 	  (struct kilni_hw * hw, void (*leave)(void *data), void *data))

@@ -27,7 +27,6 @@ struct kilni_mover {
 	pthread_cond_t wanted;
 	pthread_t thread;
 	bool started, stop;          /* stop: once all is done */
-	bool quit;                   /* once the move it is at is done */
 	int ended;                   /* atomic: the thread */
 	struct kilni_move *first, **last;
 };

@@ -17,7 +17,7 @@
 
 /* ---- the mover ---- */
 
-/* How long an exit waits for what it has, and then for the one it is at. */
+/* How long an exit waits for the moves that it has. */
 #define LEAVE_NS 1000000000
 
 static void finish(struct kilni_move *move, enum kiln_status status);
@@ -50,7 +50,7 @@ static void *run_mover(void *arg)
 	for (;;) {
 		while (!mover->first && !mover->stop)
 			pthread_cond_wait(&mover->wanted, &mover->lock);
-		move = mover->quit ? NULL : take_move(mover);
+		move = take_move(mover);
 		if (!move)
 			break;
 		pthread_mutex_unlock(&mover->lock);
@@ -108,13 +108,13 @@ void kilni_mover_init(struct kilni_mover *mover)
 	mover->last = &mover->first;
 }
 
-static bool tell_to_stop(struct kilni_mover *mover, bool quit)
+/* It does what it has, and takes no more. */
+static bool tell_to_stop(struct kilni_mover *mover)
 {
 	bool started;
 
 	pthread_mutex_lock(&mover->lock);
 	mover->stop = true;
-	mover->quit |= quit;
 	started = mover->started;
 	pthread_cond_signal(&mover->wanted);
 	pthread_mutex_unlock(&mover->lock);
@@ -123,25 +123,17 @@ static bool tell_to_stop(struct kilni_mover *mover, bool quit)
 
 void kilni_mover_stop(struct kilni_mover *mover)
 {
-	struct kilni_move *move;
-
-	if (!tell_to_stop(mover, false))
+	if (!tell_to_stop(mover))
 		return;
 	pthread_join(mover->thread, NULL);
 	mover->started = false;
-	/* What it left at an exit. */
-	while ((move = take_move(mover)))
-		do_move(move);
 }
 
 void kilni_mover_leave(struct kilni_mover *mover)
 {
-	if (!tell_to_stop(mover, false) ||
-	    pthread_equal(pthread_self(), mover->thread) ||
-	    kilni_await_end(&mover->ended, LEAVE_NS))
-		return;
-	(void)tell_to_stop(mover, true);
-	(void)kilni_await_end(&mover->ended, LEAVE_NS);
+	if (tell_to_stop(mover) &&
+	    !pthread_equal(pthread_self(), mover->thread))
+		(void)kilni_await_end(&mover->ended, LEAVE_NS);
 }
 
 void kilni_mover_fini(struct kilni_mover *mover)

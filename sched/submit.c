@@ -413,8 +413,9 @@ static enum kiln_status submit_locked(struct kilni_stream *stream,
 	enum kiln_status status;
 	bool waits, taken;
 
+	/* Whoever resets it may make it usable meanwhile. */
 	if (KILNI_UNLIKELY(!stream_usable(stream)))
-		return kilni_stream_usable(stream);
+		KILNI_TRY(kilni_stream_usable(stream));
 	if (KILNI_UNLIKELY(stream->recorder)) {
 		KILNI_TRY(kilni_record(stream, job, &taken));
 		if (taken)

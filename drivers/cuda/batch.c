@@ -139,6 +139,7 @@ static void refuse(struct kilni_cuda_batch *batch, int result)
 
 /* ---- one by one ---- */
 
+/* The rest of an entry that has failed is left out. */
 static void send_one(struct kilni_cuda_batch *batch, const struct kept *kept)
 {
 	struct kilni_cuda_queue *queue = batch->queue;
@@ -147,6 +148,8 @@ static void send_one(struct kilni_cuda_batch *batch, const struct kept *kept)
 	struct cu_kernel kernel = kept->kernel;
 	enum kiln_status status = kilni_cuda_alive(to.hw);
 
+	if (KILNI_CUDA_NOTE(kept->entry))
+		return;
 	if (status == KILN_OK)
 		status = kilni_cuda_start(&to, &kernel, 0);
 	kilni_cuda_note_failure(queue, kept->entry, status);

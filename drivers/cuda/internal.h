@@ -116,7 +116,7 @@ extern const struct kilni_memory_ops kilni_cuda_memory_ops;
 struct kilni_cuda_graph;
 struct kilni_cuda_batch;
 
-/* Where launches go: into graph or batch, if there is one, else on the stream. */
+/* Where launches go: into graph or batch where there is one, else the stream. */
 struct kilni_cuda_target {
 	struct kilni_cuda_hw *hw;
 	cu_stream stream;

@@ -50,6 +50,11 @@ static struct kilni_cuda_batch *batch_for(struct kilni_cuda_queue *queue,
 
 	if (!hw_of(queue)->batches || queue->wrapped)
 		return NULL;
+	/* The graphs of a batch outlive a kernel that can be unloaded. */
+	if (entry->kernel == KILNI_KERNEL_CUSTOM) {
+		kilni_cuda_batch_flush(queue->batch);
+		return NULL;
+	}
 	if (!queue->batch && entries > 1)
 		queue->batch = kilni_cuda_batch_create(queue);
 	if (!queue->batch || !kilni_cuda_batch_takes(queue->batch, entries))

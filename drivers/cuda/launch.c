@@ -54,6 +54,13 @@ static enum kiln_status start(const struct launch *l, void *params,
 	return kilni_cuda_start(l->to, &kernel, params_bytes);
 }
 
+/* What a batch keeps of a kernel has room for each of these. */
+_Static_assert(sizeof(struct kilni_turn) <= KILNI_PARAMS_BYTES &&
+		       sizeof(struct kilni_cuda_rows) <= KILNI_PARAMS_BYTES &&
+		       sizeof(struct kilni_cuda_reduce) <= KILNI_PARAMS_BYTES &&
+		       sizeof(struct kilni_cuda_matmul) <= KILNI_PARAMS_BYTES,
+	       "plans are no larger than the parameters of entries");
+
 /* Blocks for that many threads, which may take several turns. */
 static unsigned blocks_for(const struct kilni_cuda_hw *hw, uint64_t threads)
 {

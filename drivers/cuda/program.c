@@ -175,5 +175,7 @@ enum kiln_status kilni_cuda_program_run(const struct kilni_cuda_target *to,
 				    .params = arguments };
 
 	params->block[0] = params->report;
-	return groups ? kilni_cuda_start(to, &kernel, sizeof(params->block)) : KILN_OK;
+	if (!groups)
+		return KILN_OK;
+	return kilni_cuda_start(to, &kernel, sizeof(params->block));
 }

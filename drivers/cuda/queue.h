@@ -97,6 +97,7 @@ bool kilni_cuda_batch_takes(const struct kilni_cuda_batch *batch,
 /* The kernels that come are this entry's. */
 void kilni_cuda_batch_begin(struct kilni_cuda_batch *batch,
 			    struct kilni_entry *entry);
+
 /* ---- mark.c ---- */
 
 /* The first ones of a queue; a result. */

@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/vulkan/spirv.h"
+
 enum {
-	OP_ENTRY_POINT = 15,
-	OP_EXECUTION_MODE = 16,
-	OP_CAPABILITY = 17,
-	OP_TYPE_FLOAT = 22,
-	MODE_DENORM_PRESERVE = 4459,
-	CAPABILITY_DENORM_PRESERVE = 4464,
-	HEADER_WORDS = 5,
 	CAPABILITY_WORDS = 2,
 	MODE_WORDS = 4
 };

@@ -7,39 +7,13 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "drivers/vulkan/spirv.h"
 
 /*
  * A type is double where it is, holds, points to or takes 64-bit floats; so is
  * what outside of functions has such a type. What computes with doubles inside
  * of a function makes one, stores one, or compares or converts constants.
  */
-
-enum {
-	OP_EXECUTION_MODE = 16,
-	OP_CAPABILITY = 17,
-	OP_TYPE_FLOAT = 22,
-	OP_TYPE_VECTOR = 23,
-	OP_TYPE_MATRIX = 24,
-	OP_TYPE_ARRAY = 28,
-	OP_TYPE_RUNTIME_ARRAY = 29,
-	OP_TYPE_STRUCT = 30,
-	OP_TYPE_POINTER = 32,
-	OP_TYPE_FUNCTION = 33,
-	OP_TYPE_FORWARD_POINTER = 39,
-	OP_CONSTANT_FIRST = 41,
-	OP_SPEC_CONSTANT_OP = 52,
-	OP_FUNCTION = 54,
-	OP_VARIABLE = 59,
-	OP_STORE = 62,
-	OP_DECORATE = 71,
-	OP_MEMBER_DECORATE = 72,
-	/* Conversions, arithmetic, comparisons: all their operands are ids. */
-	OP_COMPUTE_FIRST = 109,
-	OP_COMPUTE_LAST = 205,
-	CAPABILITY_FLOAT64 = 10,
-	MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461,
-	HEADER_WORDS = 5
-};
 
 struct module {
 	uint32_t *word, words, bound;
@@ -101,7 +75,8 @@ static uint32_t mark_globals(struct module *m)
 
 	while (again) {
 		again = false;
-		for (at = HEADER_WORDS; at < m->words; at += m->word[at] >> 16) {
+		for (at = HEADER_WORDS; at < m->words;
+		     at += m->word[at] >> 16) {
 			uint32_t op = m->word[at] & 0xffff, id;
 
 			if (op == OP_FUNCTION)

@@ -9,8 +9,8 @@
 
 /*
  * Takes out of a SPIR-V module what it declares of 64-bit floats, in place, for
- * a device that has none: a module has code for many ops, and once kilni_vk_trim
- * has left that of one, mostly nothing needs them. The module is well-formed.
+ * a device that has none: a module has code for many ops, and mostly nothing
+ * needs them once kilni_vk_trim has left that of one. The module is well-formed.
  * KILN_ERR_UNSUPPORTED: it computes with them, and is as it was; the record is
  * left alone. KILN_ERR_NO_MEMORY.
  */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/vulkan/spirv.h"
+
 /*
  * Kernels of the program's own: a pipeline each, made at once. A driver is
  * free to crash on a module that is malformed, so its words are walked first.
@@ -15,16 +17,6 @@ struct program {
 	VkPipeline pipeline;
 };
 
-#define SPIRV_MAGIC 0x07230203u
-#define HEAD_WORDS 5
-/* The most ids of a module, by the limits of SPIR-V. */
-#define IDS_MOST 4194303
-#define OP_ENTRY_POINT 15
-#define OP_CAPABILITY 17
-#define OP_FUNCTION 54
-#define OP_FUNCTION_END 56
-#define MODEL_GL_COMPUTE 5
-#define CAPABILITY_FLOAT64 10
 /* The specialization constant that is the size of a workgroup. */
 #define GROUP_CONSTANT 4
 
@@ -56,7 +48,7 @@ static enum kiln_status walk(struct words *words, const char *entry)
 	unsigned length, functions = 0, ends = 0;
 	bool found = false;
 
-	for (size_t i = HEAD_WORDS; i < words->count; i += length) {
+	for (size_t i = HEADER_WORDS; i < words->count; i += length) {
 		const uint32_t *word = &words->at[i];
 		unsigned op = *word & 0xffff;
 
@@ -87,7 +79,7 @@ static enum kiln_status take_words(const struct kilni_program_source *source,
 
 	if (source->data_bytes % sizeof(*copy))
 		return refuse("its size is no multiple of 4");
-	if (source->data_bytes < HEAD_WORDS * sizeof(*copy))
+	if (source->data_bytes < HEADER_WORDS * sizeof(*copy))
 		return refuse("shorter than its head");
 	copy = malloc(source->data_bytes);
 	if (!copy)

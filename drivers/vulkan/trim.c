@@ -4,33 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/vulkan/spirv.h"
+
 /*
  * A module has code for all ops of a dtype, of which a pipeline wants one, and
  * compilers take their time over the rest. Here switches over specialisation
  * constants keep the one case that is taken, and what cannot be reached any
  * more goes. Whatever is not as expected leaves the module as it was.
  */
-
-enum {
-	OP_ENTRY_POINT = 15,
-	OP_TYPE_FIRST = 19,
-	OP_TYPE_LAST = 38,
-	OP_CONSTANT_FIRST = 41,
-	OP_CONSTANT_LAST = 52,
-	OP_FUNCTION = 54,
-	OP_FUNCTION_END = 56,
-	OP_FUNCTION_CALL = 57,
-	OP_VARIABLE = 59,
-	OP_DECORATE = 71,
-	OP_LOOP_MERGE = 246,
-	OP_SELECTION_MERGE = 247,
-	OP_LABEL = 248,
-	OP_BRANCH = 249,
-	OP_BRANCH_CONDITIONAL = 250,
-	OP_SWITCH = 251,
-	DECORATION_SPEC_ID = 1,
-	HEADER_WORDS = 5
-};
 
 /* What is known of an id. */
 struct id {

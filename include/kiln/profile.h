@@ -126,8 +126,8 @@ kiln_duration_query(struct kiln_duration *duration, uint64_t *ns);
  * Hands the stream's work to the device first. KILN_OK also where there is no
  * measurement. KILN_ERR_TIMEOUT, KILN_ERR_INTERRUPTED (as kiln_event_wait()):
  * the call may be repeated. KILN_ERR_INVALID, KILN_ERR_FORKED. Sleeps while it
- * blocks; a device that tells nothing unless it is asked (CUDA) is asked now and
- * then, so that this returns up to 10 ms late.
+ * blocks; a device that tells nothing unless it is asked (CUDA) is asked now
+ * and then, so that this returns up to 10 ms late.
  */
 KILN_API KILN_MUST_CHECK enum kiln_status
 kiln_duration_wait(struct kiln_duration *duration, int64_t timeout_ns);

@@ -115,26 +115,25 @@ for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
 done
 
 # Each call fails once: no memory, and a fault that breaks the context.
-# A library at work at once is given kernel by kernel, the other one batches.
+# Every other time kernels are handed over together.
 count=$(mktemp)
 trap 'rm -f "$count" "$taken" "$taken.said"' EXIT
 step=1
 [ -z "${CHECK_QUICK-}" ] || step=13
-batch=0
+export KILN_CUDA_BATCH=1
 for mode in "" "async=1 "; do
-	export KILN_CUDA_BATCH=$batch
 	KILN_STUB_CUDA=$mode KILN_STUB_CUDA_CALLS=$count "$walk" cuda
 	calls=$(cat "$count")
 	for result in 2 719; do
 		n=1
 		while [ "$n" -le "$calls" ]; do
-			KILN_STUB_CUDA="${mode}fail=*:$n:$result" timeout 20 \
-				"$walk" cuda > /dev/null ||
+			KILN_CUDA_BATCH=$((n % 2)) \
+				KILN_STUB_CUDA="${mode}fail=*:$n:$result" \
+				timeout 20 "$walk" cuda > /dev/null ||
 				fail "call $n of $calls, result $result" \
 					"${mode:+($mode)}: status $?"
 			n=$((n + step))
 		done
 		echo "faults: $calls calls, result $result ${mode:+($mode)}"
 	done
-	batch=1
 done

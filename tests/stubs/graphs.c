@@ -343,7 +343,8 @@ static enum kiln_status program(float *value)
 		if (!status)
 			status = kiln_abs(&t, state);
 		if (!status)
-			status = kiln_random(&r, device, KILN_F32, 1, one, ones);
+			status = kiln_random(&r, device, KILN_F32, 1, one,
+					     ones);
 		if (!status)
 			status = kiln_add(&t, t, r);
 		if (!status)

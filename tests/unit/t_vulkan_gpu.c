@@ -316,7 +316,6 @@ static struct kilni_vk_hw *open_pinned(struct kilni_page *page)
 static void setup_own(void)
 {
 	setenv("KILN_VULKAN_STAGING", "1", 1);
-	setenv("KILN_VULKAN_TIMEOUT_MS", "200", 1);
 }
 
 static void teardown_own(void)
@@ -329,8 +328,10 @@ START_TEST(memory_of_a_lost_device_stays)
 {
 	const struct kilni_memory_ops *memory = kilni_vulkan_driver.memory;
 	struct kilni_page page;
-	struct kilni_vk_hw *hw = open_pinned(&page);
+	struct kilni_vk_hw *hw;
 
+	setenv("KILN_VULKAN_TIMEOUT_MS", "200", 1);
+	hw = open_pinned(&page);
 	OK(kilni_fault_set(_i ? "vulkan_signal" : "vkGetSemaphoreCounterValue",
 			   1, KILN_ERR_DEVICE_LOST));
 	ck_assert_int_eq(memory->write(&hw->base, page.address, host, PINNED),

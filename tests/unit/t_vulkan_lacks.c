@@ -222,7 +222,7 @@ START_TEST(integers_need_none)
 }
 END_TEST
 
-/* A pipeline that cannot be made is the call's error, and made the next time. */
+/* A pipeline that cannot be made is the call's error; the next call makes it. */
 START_TEST(faults_while_it_is_looked_at)
 {
 	static const char *const calls[] = { "vkCreateShaderModule",
