@@ -12,6 +12,11 @@
 #define GROUP_SOFTWARE 64
 #define GROUP_REAL 256
 
+/*
+ * Mesa's software device leaves the loops of a thread, all of them together,
+ * after 65535 turns, without a word.
+ */
+#define TURNS_SOFTWARE 65000
 /* Kernels that work by tiles need this of a group. */
 #define TILE_SHARED_BYTES 32768
 #define TILE_THREADS 256
@@ -100,10 +105,12 @@ static enum kiln_status choose_kernels(struct kilni_vk_hw *hw)
 
 	KILNI_TRY(kilni_option_number(KILNI_OPT_VULKAN_TILES, &tiles));
 	hw->group = hw->physical->software ? GROUP_SOFTWARE : GROUP_REAL;
-	hw->tiles = tiles &&
-		    limits->maxComputeSharedMemorySize >= TILE_SHARED_BYTES &&
-		    limits->maxComputeWorkGroupInvocations >= TILE_THREADS &&
-		    limits->maxComputeWorkGroupSize[0] >= TILE_THREADS;
+	hw->can_tile =
+		limits->maxComputeSharedMemorySize >= TILE_SHARED_BYTES &&
+		limits->maxComputeWorkGroupInvocations >= TILE_THREADS &&
+		limits->maxComputeWorkGroupSize[0] >= TILE_THREADS;
+	hw->tiles = tiles && hw->can_tile;
+	hw->turns = hw->physical->software ? TURNS_SOFTWARE : UINT64_MAX;
 	return KILN_OK;
 }
 

@@ -132,6 +132,12 @@ void kilni_vk_pins_close(struct kilni_vk_hw *hw);
 
 #define KILNI_VK_CONSTANTS 4
 
+/* The push constants of every kernel. */
+struct kilni_vk_push {
+	VkDeviceAddress params;
+	uint32_t part, reserved;   /* which one, of what is cut into parts */
+};
+
 /* A kernel's module and what it is specialised by; group is constant 4. */
 struct kilni_vk_kernel {
 	char module[16];
@@ -440,6 +446,8 @@ struct kilni_vk_hw {
 	uint64_t spin_ns, timeout_ns;
 	unsigned group;            /* threads of a workgroup */
 	bool tiles;                /* it gains by kernels that share memory */
+	bool can_tile;             /* it has what they need */
+	uint64_t turns;            /* of a thread's loops, at most */
 
 	/* Memory. */
 	struct kilni_memory_limits limits;

@@ -17,7 +17,8 @@
 
 static enum kiln_status create_layout(struct kilni_vk_hw *hw)
 {
-	VkPushConstantRange push = { VK_SHADER_STAGE_COMPUTE_BIT, 0, 8 };
+	VkPushConstantRange push = { VK_SHADER_STAGE_COMPUTE_BIT, 0,
+				     sizeof(struct kilni_vk_push) };
 	VkPipelineLayoutCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
 		.pushConstantRangeCount = 1,

@@ -87,6 +87,31 @@ static enum kiln_status record_tiles(struct kilni_vk_batch *batch,
 	return record_sum(batch, &plan, module);
 }
 
+/* One for each element, or for each block of them where loads cost most. */
+static uint64_t plain_threads(const struct kilni_vk_hw *hw,
+			      const struct kilni_matmul_params *p)
+{
+	uint64_t side = hw->physical->software ? KILNI_VK_BLOCK : 1;
+
+	return kilni_div_up(p->m, side) * kilni_div_up(p->n, side) *
+	       kilni_product_batches(p);
+}
+
+/* Whether no thread loops for longer than the device lets it. */
+static bool plain_ends(const struct kilni_vk_hw *hw,
+		       const struct kilni_matmul_params *p)
+{
+	uint64_t rounds = kilni_vk_rounds(hw, plain_threads(hw, p));
+
+	return p->k < hw->turns / kilni_max_u64(rounds, 1);
+}
+
+bool kilni_vk_tiles_product(const struct kilni_vk_hw *hw,
+			    const struct kilni_matmul_params *p)
+{
+	return hw->tiles || (hw->can_tile && !plain_ends(hw, p));
+}
+
 static enum kiln_status record_plain(struct kilni_vk_batch *batch,
 				     const struct kilni_matmul_params *p,
 				     unsigned module)
@@ -96,15 +121,17 @@ static enum kiln_status record_plain(struct kilni_vk_batch *batch,
 		.params = p, .params_bytes = sizeof(*p)
 	};
 	bool blocks = hw->physical->software;
-	uint64_t side = blocks ? KILNI_VK_BLOCK : 1;
 
+	if (!plain_ends(hw, p))
+		return kilni_fail(KILN_ERR_LIMIT, 0,
+				  "vulkan: a product of %llu by %llu by %llu",
+				  (unsigned long long)p->m,
+				  (unsigned long long)p->k,
+				  (unsigned long long)p->n);
 	kilni_vk_name(&dispatch.kernel, "matmul", module, 0);
 	dispatch.kernel.constant[0] = blocks ? KILNI_VK_BLOCKS
 					     : KILNI_VK_ELEMENTS;
-	kilni_vk_set_threads(batch, &dispatch,
-			     kilni_div_up(p->m, side) *
-				     kilni_div_up(p->n, side) *
-				     kilni_product_batches(p));
+	kilni_vk_set_threads(batch, &dispatch, plain_threads(hw, p));
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 
@@ -116,7 +143,7 @@ enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 
 	if (!p->m || !p->n || !kilni_product_batches(p))
 		return KILN_OK;
-	if (kilni_vk_hw_of(batch->queue->base.hw)->tiles)
+	if (kilni_vk_tiles_product(kilni_vk_hw_of(batch->queue->base.hw), p))
 		tile = kilni_vk_product_tile(p, module);
 	return tile == KILNI_VK_TILE_NONE ? record_plain(batch, p, module)
 			       : record_tiles(batch, p, module, tile);

@@ -86,17 +86,26 @@ void kilni_vk_barrier(struct kilni_vk_batch *batch)
 			    VK_ACCESS_SHADER_WRITE_BIT);
 }
 
+static uint64_t most_groups(const struct kilni_vk_hw *hw)
+{
+	return kilni_min_u64(GROUPS_MOST,
+			     hw->physical->properties.limits
+				     .maxComputeWorkGroupCount[0]);
+}
+
+uint64_t kilni_vk_rounds(const struct kilni_vk_hw *hw, uint64_t threads)
+{
+	return kilni_div_up(threads, most_groups(hw) * hw->group);
+}
+
 void kilni_vk_set_groups(const struct kilni_vk_batch *batch,
 			 struct kilni_vk_dispatch *dispatch, uint64_t groups)
 {
 	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
-	uint64_t most = hw->physical->properties.limits
-				.maxComputeWorkGroupCount[0];
 
 	dispatch->kernel.group = (uint16_t)hw->group;
 	/* Kernels stride over what is left. */
-	dispatch->groups = kilni_min_u64(groups,
-					 kilni_min_u64(most, GROUPS_MOST));
+	dispatch->groups = kilni_min_u64(groups, most_groups(hw));
 }
 
 void kilni_vk_set_threads(const struct kilni_vk_batch *batch,
@@ -135,7 +144,7 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 				   const struct kilni_vk_dispatch *dispatch)
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
-	VkDeviceAddress params;
+	struct kilni_vk_push push = { 0, 0, 0 };
 	VkPipeline pipeline = dispatch->pipeline;
 
 	if (!dispatch->groups)
@@ -149,11 +158,16 @@ enum kiln_status kilni_vk_dispatch(struct kilni_vk_batch *batch,
 				       VK_PIPELINE_BIND_POINT_COMPUTE,
 				       pipeline);
 	batch->bound = pipeline;
-	params = put_params(batch, dispatch);
-	hw->vk.CmdPushConstants(batch->commands, hw->pipelines.layout,
-				VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params),
-				&params);
-	hw->vk.CmdDispatch(batch->commands, (uint32_t)dispatch->groups, 1, 1);
+	push.params = put_params(batch, dispatch);
+	do {
+		if (push.part)
+			kilni_vk_barrier(batch);
+		hw->vk.CmdPushConstants(batch->commands, hw->pipelines.layout,
+					VK_SHADER_STAGE_COMPUTE_BIT, 0,
+					sizeof(push), &push);
+		hw->vk.CmdDispatch(batch->commands, (uint32_t)dispatch->groups,
+				   1, 1);
+	} while (++push.part < dispatch->parts);
 	return KILN_OK;
 }
 
@@ -451,6 +465,8 @@ bool kilni_vk_has_kernel(enum kilni_kernel kernel)
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params)
 {
-	return kilni_vk_plan_workspace(kilni_vk_hw_of(hw)->tiles, kernel,
-				       params);
+	return kilni_vk_plan_workspace(
+		kernel == KILNI_KERNEL_MATMUL &&
+			kilni_vk_tiles_product(kilni_vk_hw_of(hw), params),
+		kernel, params);
 }

@@ -13,6 +13,7 @@ struct kilni_vk_dispatch {
 	uint32_t params_bytes;
 	bool reports;              /* params begin with a report's address */
 	uint64_t groups;
+	uint64_t parts;            /* one behind the other; 0: one */
 	VkPipeline pipeline;       /* in place of kernel, where it is set */
 };
 
@@ -47,6 +48,11 @@ enum kiln_status kilni_vk_record_turn(struct kilni_vk_batch *batch,
 				      const struct kilni_ew_params *p);
 enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
 					const struct kilni_gather_params *p);
+/* How often each thread has its turn where so many are wanted. */
+uint64_t kilni_vk_rounds(const struct kilni_vk_hw *hw, uint64_t threads);
+/* Whether the product goes by tiles, if any fit it. */
+bool kilni_vk_tiles_product(const struct kilni_vk_hw *hw,
+			    const struct kilni_matmul_params *p);
 enum kiln_status kilni_vk_record_scatter(struct kilni_vk_batch *batch,
 					 const struct kilni_scatter_params *p);
 enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,

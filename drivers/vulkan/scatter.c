@@ -30,6 +30,18 @@ static uint64_t owners_of(const struct kilni_vk_batch *batch,
 	return owners;
 }
 
+/* Positions of a lane that a dispatch takes; 0: all of them. */
+static uint64_t turns_of(const struct kilni_vk_hw *hw,
+			 const struct kilni_scatter_params *p, uint64_t threads)
+{
+	uint64_t turns = hw->turns / kilni_max_u64(kilni_vk_rounds(hw, threads),
+						   1);
+
+	/* Each round costs a turn too. */
+	return p->shape[p->dim] < turns / 2 ? 0
+					    : kilni_max_u64(turns / 2, 1);
+}
+
 static enum kiln_status record_lanes(struct kilni_vk_batch *batch,
 				     const struct kilni_scatter_params *p)
 {
@@ -37,14 +49,19 @@ static enum kiln_status record_lanes(struct kilni_vk_batch *batch,
 		.params = p, .params_bytes = sizeof(*p), .reports = true
 	};
 	uint64_t owners = owners_of(batch, p);
+	uint64_t threads = p->count / p->shape[p->dim] * owners;
+	uint64_t turns = turns_of(kilni_vk_hw_of(batch->queue->base.hw), p,
+				  threads);
 
 	kilni_vk_name(&dispatch.kernel, "scatter", kilni_dtype_stored(p->dtype),
 		      0);
 	dispatch.kernel.constant[0] = (uint16_t)p->update;
 	dispatch.kernel.constant[1] = (uint16_t)p->index_dtype;
 	dispatch.kernel.constant[2] = (uint16_t)owners;
-	kilni_vk_set_threads(batch, &dispatch,
-			     p->count / p->shape[p->dim] * owners);
+	dispatch.kernel.constant[3] = (uint16_t)turns;
+	kilni_vk_set_threads(batch, &dispatch, threads);
+	if (turns)
+		dispatch.parts = kilni_div_up(p->shape[p->dim], turns);
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 

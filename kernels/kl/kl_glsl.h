@@ -159,7 +159,7 @@ void kl_report(u64 report, u64 position, i64 value, i64 bound)
 	}
 }
 
-layout(push_constant) uniform KlPush { u64 params; } kl_push;
+layout(push_constant) uniform KlPush { u64 params; u32 part; } kl_push;
 
 #define KL_THREAD kl_u64_of_u32(gl_GlobalInvocationID.x)
 #define KL_THREADS                                                             \

@@ -132,6 +132,8 @@ static uint64_t reduce_workspace(const struct kilni_reduce_params *p)
 #define PRODUCT_GROUPS_WANTED 256
 #define SPLIT_LEAST 64
 #define SPLITS_MOST 16
+/* What a split may be at most: a software device ends loops of 65535 turns. */
+#define SPLIT_MOST 16384
 #define WORKSPACE_MOST ((uint64_t)32 << 20)
 
 /* All integers wrap, so signed and unsigned ones have the same product. */
@@ -226,7 +228,8 @@ void kilni_vk_plan_product(const struct kilni_matmul_params *p, unsigned module,
 
 	splits = kilni_min_u64(splits, p->k / SPLIT_LEAST);
 	splits = kilni_min_u64(splits, WORKSPACE_MOST / sum_bytes(p, module));
-	splits = kilni_max_u64(kilni_min_u64(splits, SPLITS_MOST), 1);
+	splits = kilni_min_u64(splits, SPLITS_MOST);
+	splits = kilni_max_u64(splits, kilni_div_up(p->k, SPLIT_MOST));
 	plan->p = *p;
 	plan->k_split = kilni_product_split(p->k, &splits);
 	plan->splits = splits;

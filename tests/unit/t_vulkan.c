@@ -200,6 +200,53 @@ START_TEST(one_queue_many_threads)
 }
 END_TEST
 
+/* ---- loops that a software device leaves after 65535 turns ---- */
+
+enum { LONG = 140001 };
+
+/* Ones all of them, so that the product is how many were taken. */
+START_TEST(a_long_product)
+{
+	struct kiln_tensor *a = KILN_TENSOR_NONE, *b = KILN_TENSOR_NONE;
+	struct kiln_tensor *c = KILN_TENSOR_NONE;
+
+	OK(kiln_ones(&a, dev, KILN_F32, 2, SHAPE(2, LONG)));
+	OK(kiln_ones(&b, dev, KILN_F32, 2, SHAPE(LONG, 1)));
+	OK(kiln_matmul(&c, a, b));
+	EXPECT_FLOATS(c, LONG, LONG);
+	kiln_tensor_release(a);
+	kiln_tensor_release(b);
+	kiln_tensor_release(c);
+}
+END_TEST
+
+/* In their order: the last assignment stays. */
+START_TEST(a_long_scatter)
+{
+	struct kiln_tensor *at = KILN_TENSOR_NONE, *v = KILN_TENSOR_NONE;
+	struct kiln_tensor *x = KILN_TENSOR_NONE, *y = KILN_TENSOR_NONE;
+
+	OK(kiln_zeros(&x, dev, KILN_I32, 1, SHAPE(2)));
+	OK(kiln_zeros(&at, dev, KILN_I32, 1, SHAPE(LONG)));
+	OK(kiln_arange(&v, dev, KILN_I32, 0, LONG, 1));
+	OK(kiln_scatter(&y, x, 0, at, v, KILN_UPDATE_ASSIGN));
+	EXPECT_INTS(y, LONG - 1, 0);
+	OK(kiln_ones(&v, dev, KILN_I32, 1, SHAPE(LONG)));
+	OK(kiln_scatter(&y, x, 0, at, v, KILN_UPDATE_ADD));
+	EXPECT_INTS(y, LONG, 0);
+	/* What is out of range is found in every part. */
+	OK(kiln_arange(&at, dev, KILN_I32, 2 - LONG, 2, 1));
+	OK(kiln_clamp_min(&at, at, kiln_int(0)));
+	OK(kiln_add_scalar(&at, at, kiln_int(1)));
+	(void)!kiln_scatter(&y, x, 0, at, v, KILN_UPDATE_ADD);
+	FAILS(kiln_device_sync(dev), KILN_ERR_INDEX, "index 2");
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+	kiln_tensor_release(at);
+	kiln_tensor_release(v);
+}
+END_TEST
+
 /* ---- a device that fails ---- */
 
 static void expect_lost(void)
@@ -797,6 +844,8 @@ static void add_cases(Suite *suite)
 	tcase_add_test(device, beyond_a_range);
 	tcase_add_test(device, empty_tensors_submit_nothing);
 	tcase_add_test(device, one_queue_many_threads);
+	tcase_add_test(device, a_long_product);
+	tcase_add_test(device, a_long_scatter);
 	tcase_add_test(device, submit_that_loses_the_device);
 	tcase_add_test(device, graph_on_a_device_that_is_lost);
 	tcase_add_test(device, a_refused_replay_is_told_as_that);
