@@ -293,11 +293,14 @@ static bool is_there(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("vulkan, what devices lack");
-	TCase *lists = tcase_create("lists"), *f64 = tcase_create("f64");
+	TCase *lists, *f64;
+	Suite *suite;
 
 	if (!is_there())
 		return 77;
+	suite = suite_create("vulkan, what devices lack");
+	lists = tcase_create("lists");
+	f64 = tcase_create("f64");
 	tcase_set_timeout(lists, 60);
 	tcase_add_loop_test(lists, refused_for_one, 0, KILNI_COUNTOF(needed));
 	tcase_add_test(lists, refused_for_all);
