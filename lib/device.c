@@ -102,6 +102,7 @@ static enum kiln_status create_device(const struct kilni_place *place,
 	kilni_selector_print(place, device->selector,
 			     sizeof(device->selector));
 	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->staging, NULL);
 	pthread_mutex_init(&device->marking, NULL);
 	default_settings(&device->settings);
 	*out = device;
@@ -118,6 +119,7 @@ static void close_device(struct kiln_device *device)
 	driver->device->close(device->hw);
 	pthread_mutex_destroy(&device->lock);
 	pthread_mutex_destroy(&device->marking);
+	pthread_mutex_destroy(&device->staging);
 	device->object.ops = NULL;
 	kilni_option_set_free(device->options);
 	free(device);

@@ -94,6 +94,7 @@ struct kiln_device {
 	bool admits;                 /* its driver is asked for each job */
 	struct kilni_option_set *options; /* given at the opening, or NULL */
 
+	pthread_mutex_t staging;     /* who changes marks, until it is done */
 	pthread_mutex_t marking;     /* of marks; held while memory is pinned */
 	struct kilni_mark *marks;    /* host memory used for transfers */
 	pthread_mutex_t lock;        /* of what follows */

@@ -82,7 +82,8 @@ static void unmark(struct kiln_device *device,
 }
 
 /*
- * May wait for copies, so that no lock is held. False: the device may use some
+ * May wait for copies, so that the marks are not locked; whoever marks the same
+ * memory meanwhile waits for it. False: the device may use some
  * of the memory until it is closed.
  */
 static bool unpin(struct kiln_device *device, struct kilni_mark *list)
@@ -138,6 +139,7 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 
 	KILNI_TRY(check(device, ranges, count, __func__));
 	KILNI_TRY(kilni_sched_alive(device->sched));
+	pthread_mutex_lock(&device->staging);
 	pthread_mutex_lock(&device->marking);
 	for (done = 0; done < count; done++) {
 		if (ranges[done].bytes)
@@ -150,6 +152,7 @@ enum kiln_status kiln_device_stage(struct kiln_device *device,
 			unmark(device, &ranges[done], &undone);
 	pthread_mutex_unlock(&device->marking);
 	(void)unpin(device, undone);
+	pthread_mutex_unlock(&device->staging);
 	return status;
 }
 
@@ -158,14 +161,18 @@ enum kiln_status kiln_device_unstage(struct kiln_device *device,
 				     size_t count)
 {
 	struct kilni_mark *undone = NULL;
+	bool free_now;
 
 	KILNI_TRY(check(device, ranges, count, __func__));
+	pthread_mutex_lock(&device->staging);
 	pthread_mutex_lock(&device->marking);
 	for (size_t i = 0; i < count; i++)
 		if (ranges[i].bytes)
 			unmark(device, &ranges[i], &undone);
 	pthread_mutex_unlock(&device->marking);
-	if (unpin(device, undone))
+	free_now = unpin(device, undone);
+	pthread_mutex_unlock(&device->staging);
+	if (free_now)
 		return KILN_OK;
 	return kilni_fail(KILN_ERR_DEVICE_LOST, 0,
 			  "kiln_device_unstage: the device is lost and may use "
