@@ -86,12 +86,13 @@ static int make(struct instance *instance, const struct kept *kept,
 		unsigned length)
 {
 	int result = kilni_cuda.graph_create(&instance->graph, 0);
+	cu_graph_node last = NULL;
 
-	for (unsigned i = 0; i < length && result == CU_OK; i++)
-		result = kilni_cuda.graph_add_kernel(
-			&instance->node[i], instance->graph,
-			i ? &instance->node[i - 1] : NULL, i != 0,
-			&kept[i].kernel);
+	for (unsigned i = 0; i < length && result == CU_OK; i++) {
+		result = kilni_cuda_chain(instance->graph, &last,
+					  &kept[i].kernel);
+		instance->node[i] = last;
+	}
 	if (result == CU_OK)
 		result = kilni_cuda.graph_instantiate(
 			&instance->exec, instance->graph, NULL, NULL, 0);

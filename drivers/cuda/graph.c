@@ -47,16 +47,16 @@ struct kilni_cuda_graph {
 
 /* ---- nodes ---- */
 
-static int add_node(struct kilni_cuda_graph *graph,
-		    const struct cu_kernel *kernel)
+int kilni_cuda_chain(cu_graph graph, cu_graph_node *last,
+		     const struct cu_kernel *kernel)
 {
 	cu_graph_node node = NULL;
-	int result = kilni_cuda.graph_add_kernel(
-		&node, graph->graph, graph->last ? &graph->last : NULL,
-		graph->last != NULL, kernel);
+	int result = kilni_cuda.graph_add_kernel(&node, graph,
+						 *last ? last : NULL,
+						 *last != NULL, kernel);
 
 	if (result == CU_OK)
-		graph->last = node;
+		*last = node;
 	return result;
 }
 
@@ -64,7 +64,9 @@ enum kiln_status kilni_cuda_graph_put(struct kilni_cuda_graph *graph,
 				      const struct cu_kernel *kernel)
 {
 	if (!graph->exec)
-		return kilni_cuda_check(graph->hw, add_node(graph, kernel),
+		return kilni_cuda_check(graph->hw,
+					kilni_cuda_chain(graph->graph,
+							 &graph->last, kernel),
 					"cuGraphAddKernelNode");
 	return kilni_cuda_check(
 		graph->hw,

@@ -271,6 +271,10 @@ enum kiln_status kilni_cuda_graph_create(struct kilni_hw *hw,
 					 unsigned count, void **out);
 void kilni_cuda_graph_destroy(struct kilni_hw *hw, void *graph);
 
+/* A node behind the last one, NULL at first, which it becomes; a result. */
+int kilni_cuda_chain(cu_graph graph, cu_graph_node *last,
+		     const struct cu_kernel *kernel);
+
 /* A kernel more, or, once the graph can run, new parameters of one. */
 enum kiln_status kilni_cuda_graph_put(struct kilni_cuda_graph *graph,
 				      const struct cu_kernel *kernel);
