@@ -115,19 +115,21 @@ for settings in "" "async=1" "async=20 writes=0 vmm=0"; do
 done
 
 # Each call fails once: no memory, and a fault that breaks the context.
-# Every other time kernels are handed over together.
+# Every other time kernels are handed over together: each call of a number in
+# one mode so, and in the other mode one by one.
 count=$(mktemp)
 trap 'rm -f "$count" "$taken" "$taken.said"' EXIT
 step=1
 [ -z "${CHECK_QUICK-}" ] || step=13
 export KILN_CUDA_BATCH=1
+turn=0
 for mode in "" "async=1 "; do
 	KILN_STUB_CUDA=$mode KILN_STUB_CUDA_CALLS=$count "$walk" cuda
 	calls=$(cat "$count")
 	for result in 2 719; do
 		n=1
 		while [ "$n" -le "$calls" ]; do
-			KILN_CUDA_BATCH=$((n % 2)) \
+			KILN_CUDA_BATCH=$(((n + turn) % 2)) \
 				KILN_STUB_CUDA="${mode}fail=*:$n:$result" \
 				timeout 20 "$walk" cuda > /dev/null ||
 				fail "call $n of $calls, result $result" \
@@ -136,4 +138,5 @@ for mode in "" "async=1 "; do
 		done
 		echo "faults: $calls calls, result $result ${mode:+($mode)}"
 	done
+	turn=1
 done

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "drivers/driver.h"
 #include "sanitized.h"
+#include "there.h"
 
 /*
  * The Vulkan driver's own ways, on a software device. What it shares with the
@@ -351,17 +352,23 @@ static void leave(bool uses)
 	exit(5);
 }
 
-START_TEST(exit_with_work_in_flight)
+/* A child that leaves so ends with that exit status. */
+static void expect_exit(void (*leaves)(bool), bool how, int want)
 {
 	int status = 0;
 	pid_t child = fork();
 
 	ck_assert_int_ge(child, 0);
 	if (!child)
-		leave(_i);
+		leaves(how);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 5 + _i,
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == want,
 		      "the child ended with status 0x%x", (unsigned)status);
+}
+
+START_TEST(exit_with_work_in_flight)
+{
+	expect_exit(leave, _i, 5 + _i);
 }
 END_TEST
 
@@ -375,10 +382,13 @@ static void expect_silence(void)
 		_exit(99);
 }
 
-/* Leaves work to a thread that moves data, or to one that submits. */
+/*
+ * Leaves work to a thread that moves data, or to one that submits: little
+ * beside the second that an exit waits for them.
+ */
 static void leave_to_threads(bool moves)
 {
-	enum { MANY = 40, BYTES = 4 << 20 };
+	enum { MANY = 20, BYTES = 4 << 20 };
 	static char data[BYTES];
 	struct kiln_completions *ring = NULL;
 	struct kiln_tensor *one;
@@ -403,15 +413,7 @@ static void leave_to_threads(bool moves)
 
 START_TEST(exit_with_work_left_to_threads)
 {
-	int status = 0;
-	pid_t child = fork();
-
-	ck_assert_int_ge(child, 0);
-	if (!child)
-		leave_to_threads(_i);
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 5,
-		      "the child ended with status 0x%x", (unsigned)status);
+	expect_exit(leave_to_threads, _i, 5);
 }
 END_TEST
 
@@ -773,26 +775,6 @@ START_TEST(cache_without_a_place)
 }
 END_TEST
 
-/* Asked in a child: see t_drivers. */
-static bool is_there(void)
-{
-	struct kiln_device *device = NULL;
-	int status = 0;
-	pid_t child = fork();
-
-	if (!child) {
-		enum kiln_status opened =
-			kiln_device_open(&device, SELECTOR);
-
-		if (opened != KILN_OK)
-			printf("skipped: %s\n", kiln_error_message());
-		fflush(stdout);
-		_exit(opened == KILN_OK);
-	}
-	return child > 0 && waitpid(child, &status, 0) == child &&
-	       WIFEXITED(status) && WEXITSTATUS(status) == 1;
-}
-
 /* One fault in a graph's life; a device that is lost makes way for another. */
 static bool survive_in_graph(uint64_t nth, enum kiln_status status)
 {
@@ -882,7 +864,7 @@ int main(void)
 {
 	Suite *suite;
 
-	if (!is_there())
+	if (!device_is_there(SELECTOR))
 		return 77;
 	suite = suite_create("vulkan");
 	add_cases(suite);

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #ifdef KILNI_WITH_VULKAN
 #include "drivers/vulkan/internal.h"
 #endif
+#include "there.h"
 
 /* What the Vulkan driver does on GPUs only, on a software device by options. */
 
@@ -445,31 +445,12 @@ START_TEST(a_long_first_copy)
 }
 END_TEST
 
-/* In a child: a device's threads do not outlive the fork of a test. */
-static bool is_there(void)
-{
-	struct kiln_device *device = NULL;
-	int status = 0;
-	pid_t child = fork();
-
-	if (!child) {
-		enum kiln_status opened = kiln_device_open(&device, SELECTOR);
-
-		if (opened != KILN_OK)
-			printf("skipped: %s\n", kiln_error_message());
-		fflush(stdout);
-		_exit(opened == KILN_OK);
-	}
-	return child > 0 && waitpid(child, &status, 0) == child &&
-	       WIFEXITED(status) && WEXITSTATUS(status) == 1;
-}
-
 int main(void)
 {
 	TCase *tiles, *staging;
 	Suite *suite;
 
-	if (!is_there())
+	if (!device_is_there(SELECTOR))
 		return 77;
 	suite = suite_create("vulkan_gpu");
 	tiles = tcase_create("tiles");

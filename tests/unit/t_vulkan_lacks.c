@@ -6,11 +6,10 @@
 #include "api.h"
 
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "drivers/driver.h"
+#include "there.h"
 
 #define SELECTOR "vulkan:cpu"
 #define HIDE(names) ck_assert_int_eq(setenv("KILN_VULKAN_HIDE", names, 1), 0)
@@ -272,31 +271,12 @@ START_TEST(kernels_that_declare_it)
 }
 END_TEST
 
-/* Asked in a child: the devices are listed once in a process. */
-static bool is_there(void)
-{
-	struct kiln_device *device = NULL;
-	int status = 0;
-	pid_t child = fork();
-
-	if (!child) {
-		bool opened = kiln_device_open(&device, SELECTOR) == KILN_OK;
-
-		if (!opened)
-			printf("skipped: %s\n", kiln_error_message());
-		fflush(stdout);
-		_exit(opened);
-	}
-	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 1;
-}
-
 int main(void)
 {
 	TCase *lists, *f64;
 	Suite *suite;
 
-	if (!is_there())
+	if (!device_is_there(SELECTOR))
 		return 77;
 	suite = suite_create("vulkan, what devices lack");
 	lists = tcase_create("lists");
