@@ -71,6 +71,9 @@ static bool is_hidden(const char *name)
 	return false;
 }
 
+/* What the list was refused for; with the lock of the list. */
+static char wrong_option[128];
+
 static enum kiln_status check_hidden(void)
 {
 	const char *rest = kilni_option_text(KILNI_OPT_VULKAN_HIDE), *at;
@@ -81,11 +84,12 @@ static enum kiln_status check_hidden(void)
 			if (strlen(names[i]) == length &&
 			    !memcmp(at, names[i], length))
 				break;
-		if (i == KILNI_COUNTOF(names))
-			return kilni_fail(KILN_ERR_OPTION, 0,
-					  "KILN_VULKAN_HIDE: \"%.*s\" is "
-					  "nothing that a device may lack",
-					  (int)kilni_min_u64(length, 64), at);
+		if (i < KILNI_COUNTOF(names))
+			continue;
+		snprintf(wrong_option, sizeof(wrong_option),
+			 "KILN_VULKAN_HIDE: \"%.*s\" is nothing that a device "
+			 "may lack", (int)kilni_min_u64(length, 64), at);
+		return KILN_ERR_OPTION;
 	}
 	return KILN_OK;
 }
@@ -370,7 +374,7 @@ enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
 	*count = physicals;
 	pthread_mutex_unlock(&lock);
 	if (status == KILN_ERR_OPTION)
-		*why = "KILN_VULKAN_HIDE names what no device may lack";
+		*why = wrong_option;
 	else if (!*count)
 		*why = "libvulkan.so.1 has no device";
 	return KILN_OK;

@@ -79,7 +79,7 @@ START_TEST(hides_nothing_unknown)
 
 	HIDE("shaderFloat64,shaderFloat65");
 	FAILS(kiln_device_open(&device, SELECTOR), KILN_ERR_NO_DEVICE,
-	      "KILN_VULKAN_HIDE");
+	      "KILN_VULKAN_HIDE: \"shaderFloat65\"");
 }
 END_TEST
 
