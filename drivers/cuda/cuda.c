@@ -268,7 +268,7 @@ static uint64_t option(enum kilni_option option, uint64_t fallback)
 static void init_host_side(struct kilni_cuda_hw *hw)
 {
 	hw->spin_ns = option(KILNI_OPT_SPIN_US, 20) * 1000;
-	hw->batches = option(KILNI_OPT_CUDA_BATCH, 0) != 0;
+	hw->batches = option(KILNI_OPT_CUDA_BATCH, 1) != 0;
 	hw->mark_every = kilni_min_u64(
 		MARK_EVERY, option(KILNI_OPT_RING_LIMIT, UINT64_MAX) / 4);
 	hw->multiprocessors =

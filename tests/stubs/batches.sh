@@ -12,11 +12,11 @@ export LD_LIBRARY_PATH
 # The library keeps its contexts.
 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export ASAN_OPTIONS
-unset KILN_DEVICE
+unset KILN_DEVICE KILN_CUDA_BATCH
 KILN_STUB_CUDA_GRAPHS=$(mktemp)
 said=$(mktemp)
 trap 'rm -f "$KILN_STUB_CUDA_GRAPHS" "$said"' EXIT
-export KILN_STUB_CUDA_GRAPHS KILN_CUDA_BATCH=1 KILN_TEST_DEVICE=cuda
+export KILN_STUB_CUDA_GRAPHS KILN_TEST_DEVICE=cuda
 
 fail()
 {

@@ -20,6 +20,7 @@ struct kernel {
 struct stub_node {
 	struct kernel kernel;
 	size_t number;         /* in the order of the chain */
+	struct stub_node *next;
 };
 
 struct list {
@@ -27,11 +28,9 @@ struct list {
 	struct kernel kernel[];
 };
 
-#define NODES_MOST 65536
-
 struct stub_graph {
 	size_t count;
-	struct stub_node *node[NODES_MOST];
+	struct stub_node *first, *last;
 };
 
 struct stub_exec {
@@ -98,9 +97,12 @@ int stub_graph_create(struct stub_graph **out)
 
 void stub_graph_destroy(struct stub_graph *graph)
 {
-	for (size_t i = 0; i < graph->count; i++) {
-		free(graph->node[i]->kernel.params);
-		free(graph->node[i]);
+	while (graph->first) {
+		struct stub_node *node = graph->first;
+
+		graph->first = node->next;
+		free(node->kernel.params);
+		free(node);
 	}
 	free(graph);
 	__atomic_sub_fetch(&stub_graphs.graphs, 1, __ATOMIC_RELAXED);
@@ -114,8 +116,7 @@ int stub_graph_add(struct stub_node **out, struct stub_graph *graph,
 	struct stub_node *node;
 	int result;
 
-	if (graph->count == NODES_MOST || count != (graph->count > 0) ||
-	    (count && after[0] != graph->node[graph->count - 1]))
+	if (count != (graph->count > 0) || (count && after[0] != graph->last))
 		return 1;
 	node = calloc(1, sizeof(*node));
 	result = node ? set(&node->kernel, kernel) : 2;
@@ -123,8 +124,12 @@ int stub_graph_add(struct stub_node **out, struct stub_graph *graph,
 		free(node);
 		return result;
 	}
-	node->number = graph->count;
-	graph->node[graph->count++] = *out = node;
+	node->number = graph->count++;
+	if (graph->last)
+		graph->last->next = node;
+	else
+		graph->first = node;
+	graph->last = *out = node;
 	__atomic_add_fetch(&stub_graphs.nodes, 1, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -133,14 +138,14 @@ int stub_graph_instantiate(struct stub_exec **out,
 			   const struct stub_graph *graph)
 {
 	struct stub_exec *exec = calloc(1, sizeof(*exec));
-	size_t i = 0;
+	const struct stub_node *node = graph->first;
 
 	if (exec)
 		exec->list = new_list(graph->count);
-	while (exec && exec->list && i < graph->count &&
-	       add(exec->list, &graph->node[i]->kernel))
-		i++;
-	if (!exec || !exec->list || i < graph->count) {
+	while (exec && exec->list && node &&
+	       add(exec->list, &node->kernel))
+		node = node->next;
+	if (!exec || !exec->list || node) {
 		if (exec)
 			drop_list(exec->list);
 		free(exec);

@@ -12,6 +12,8 @@ export LD_LIBRARY_PATH
 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export ASAN_OPTIONS
 unset KILN_STUB_CUDA KILN_DEVICE
+# The calls are those for the program's graphs alone.
+export KILN_CUDA_BATCH=0
 KILN_STUB_CUDA_GRAPHS=$(mktemp)
 export KILN_STUB_CUDA_GRAPHS
 errors=$(mktemp)
