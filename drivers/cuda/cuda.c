@@ -268,7 +268,7 @@ static uint64_t option(enum kilni_option option, uint64_t fallback)
 static void init_host_side(struct kilni_cuda_hw *hw)
 {
 	hw->spin_ns = option(KILNI_OPT_SPIN_US, 20) * 1000;
-	hw->batches = option(KILNI_OPT_CUDA_BATCH, 1) != 0;
+	hw->batches = option(KILNI_OPT_CUDA_BATCH, 1) && kilni_cuda_has_graphs();
 	hw->mark_every = kilni_min_u64(
 		MARK_EVERY, option(KILNI_OPT_RING_LIMIT, UINT64_MAX) / 4);
 	hw->multiprocessors =
@@ -278,11 +278,13 @@ static void init_host_side(struct kilni_cuda_hw *hw)
 		     attribute(hw->device, CU_STREAM_WRITES_64);
 	pthread_mutex_init(&hw->lock, NULL);
 	pthread_cond_init(&hw->moved, NULL);
+	pthread_mutex_init(&hw->racks.lock, NULL);
 	write_explanation(hw);
 }
 
 static void fini_host_side(struct kilni_cuda_hw *hw)
 {
+	pthread_mutex_destroy(&hw->racks.lock);
 	pthread_cond_destroy(&hw->moved);
 	pthread_mutex_destroy(&hw->lock);
 }
@@ -347,6 +349,7 @@ static void device_close(struct kilni_hw *base)
 		kilni_cuda_attendant_fini(hw);
 		entered = kilni_cuda.context_push(hw->context) == CU_OK;
 		kilni_cuda_queues_free(hw);
+		kilni_cuda_racks_free(hw, entered);
 		kilni_cuda_modules_fini(hw, entered);
 		kilni_cuda_staging_fini(hw);
 		if (entered)
@@ -355,6 +358,7 @@ static void device_close(struct kilni_hw *base)
 		kilni_cuda_pins_fini(hw);
 		fini_host_side(hw);
 	} else {
+		kilni_cuda_racks_free(hw, false);
 		kilni_cuda_modules_fini(hw, false);
 	}
 	free(hw);

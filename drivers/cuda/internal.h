@@ -50,6 +50,16 @@ struct kilni_cuda_attendant {
 	struct kilni_cuda_queue *first, **last;
 };
 
+/* So many streams at a time hand kernels over together (rack.c). */
+#define KILNI_CUDA_RACKS 16
+
+struct kilni_cuda_racks {
+	pthread_mutex_t lock;
+	bool refused;          /* atomic: one by one from now on */
+	unsigned count;
+	struct kilni_cuda_rack *rack[KILNI_CUDA_RACKS];
+};
+
 struct kilni_cuda_hw {
 	struct kilni_hw base;
 	unsigned epoch;        /* of the process that opened it */
@@ -71,6 +81,7 @@ struct kilni_cuda_hw {
 	struct kilni_cuda_attendant attendant;
 	struct kilni_cuda_staging staging;
 	struct kilni_cuda_modules modules;
+	struct kilni_cuda_racks racks;
 };
 
 static inline struct kilni_cuda_hw *kilni_cuda_hw(const struct kilni_hw *hw)
@@ -134,6 +145,11 @@ enum kiln_status kilni_cuda_start(const struct kilni_cuda_target *to,
 uint64_t kilni_cuda_workspace(const struct kilni_hw *hw,
 			      enum kilni_kernel kernel, const void *params);
 bool kilni_cuda_has(const struct kilni_hw *hw, enum kilni_kernel kernel);
+
+/* ---- rack.c; the rest of it is in rack.h ---- */
+
+/* With or without the context. */
+void kilni_cuda_racks_free(struct kilni_cuda_hw *hw, bool entered);
 
 /* ---- batch.c; the rest of it is in queue.h ---- */
 

@@ -89,7 +89,7 @@ static inline void kilni_cuda_note_failure(struct kilni_cuda_queue *queue,
 /* NULL: no memory. */
 struct kilni_cuda_batch *
 kilni_cuda_batch_create(struct kilni_cuda_queue *queue);
-/* With the context current; of NULL too. */
+/* Of NULL too. */
 void kilni_cuda_batch_free(struct kilni_cuda_batch *batch);
 /* Whether the next one of so many entries is for it. */
 bool kilni_cuda_batch_takes(const struct kilni_cuda_batch *batch,
