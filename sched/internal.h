@@ -69,6 +69,8 @@ struct kilni_stream {
 	uint64_t work;               /* kernels, queued or not, and what waits */
 	uint64_t gathered;           /* work items since it was last due */
 	uint64_t wanted;             /* atomic: somebody waits for it */
+	struct kilni_use waited[4];  /* what has a WAIT on it, of the latest */
+	unsigned next_waited;
 	struct kilni_recorder *recorder; /* of a graph, or NULL */
 
 	/* Chunks that the driver gave back, under their own spin lock. */

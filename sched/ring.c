@@ -227,6 +227,20 @@ static void want(struct kilni_stream *stream, uint64_t seq)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* What comes on the stream from now on is behind the use. */
+static void note_waited(struct kilni_stream *stream,
+			const struct kilni_use *use)
+{
+	for (unsigned i = 0; i < KILNI_COUNTOF(stream->waited); i++)
+		if (stream->waited[i].stream == use->stream) {
+			stream->waited[i].seq = kilni_max_u64(
+				stream->waited[i].seq, use->seq);
+			return;
+		}
+	stream->waited[stream->next_waited++ %
+		       KILNI_COUNTOF(stream->waited)] = *use;
+}
+
 enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 				     const struct kilni_use *use)
 {
@@ -239,6 +253,7 @@ enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 	entry->params.wait.wait_queue = other->queue;
 	entry->params.wait.wait_seq = use->seq;
 	kilni_ring_commit(stream);
+	note_waited(stream, use);
 	want(other, use->seq);
 	/* A refusal there is the other stream's error, and marked there. */
 	if (kilni_ring_hand_on(other) != KILN_OK)

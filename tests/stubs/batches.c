@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batches DEVICE: many small kernels in a row, which KILN_CUDA_BATCH=1 hands
- * over together; one of them finds an index out of range, in the middle of
+ * batches DEVICE: many small kernels in a row, which CUDA is handed together, on
+ * one stream and on more than have graphs at a time; one of them finds an index out of range, in the middle of
  * others. Exit status 1: the wrong results, or another op is blamed.
  */
 #include <string.h>
@@ -98,6 +98,41 @@ static void among_replays(void)
 	kiln_tensor_release(ones);
 }
 
+/*
+ * More than have graphs at a time, behind one product that all of them wait
+ * for, come and gone twice.
+ */
+static void many_streams(void)
+{
+	enum { STREAMS = 120, ROUNDS = 2, TIMES = 25, SIDE = 64 };
+	const int64_t side[] = { SIDE, SIDE };
+	struct kiln_stream *stream[STREAMS] = { NULL };
+	struct kiln_tensor *x[STREAMS] = { NULL }, *big = NULL, *first = NULL;
+
+	OK(kiln_ones(&big, device, KILN_F32, 2, side));
+	for (int round = 0; round < ROUNDS; round++) {
+		OK(kiln_matmul(&big, big, big));
+		OK(kiln_mul_scalar(&big, big, kiln_float(1.0 / SIDE)));
+		OK(kiln_max(&first, big));
+		for (int i = 0; i < STREAMS; i++) {
+			x[i] = zeros();
+			OK(kiln_stream_create(&stream[i], device));
+			OK(kiln_stream_set_current(device, stream[i]));
+			OK(kiln_add(&x[i], x[i], first));
+			add_ones(&x[i], TIMES);
+			OK(kiln_stream_set_current(device, NULL));
+		}
+		for (int i = 0; i < STREAMS; i++) {
+			expect_all(x[i], TIMES + 1);
+			kiln_tensor_clear(&x[i]);
+			kiln_stream_release(stream[i]);
+			stream[i] = NULL;
+		}
+	}
+	kiln_tensor_release(first);
+	kiln_tensor_release(big);
+}
+
 static void bad_index(void)
 {
 	static const int32_t far[] = { 3, 99 };
@@ -146,6 +181,7 @@ int main(int argc, char **argv)
 	kiln_tensor_release(x);
 	among_copies();
 	among_replays();
+	many_streams();
 	bad_index();
 	kiln_device_release(device);
 	return 0;

@@ -86,6 +86,35 @@ START_TEST(streams_are_ordered_by_their_tensors)
 }
 END_TEST
 
+/* What a stream has waited for it need not wait for again; more it must. */
+START_TEST(one_wait_is_enough)
+{
+	enum { OPS = 20 };
+	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
+	struct kiln_stream *stream;
+	uint64_t before;
+	int gate = 0;
+
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_mul_scalar(&x, x, kiln_float(5)));
+	stream = enter_stream();
+	before = kiln_stream_position(stream);
+	for (int i = 0; i < OPS; i++)
+		OK(kiln_add(&y, x, x));
+	ck_assert_uint_le(kiln_stream_position(stream), before + OPS + 2);
+	OK(kiln_stream_set_current(dev, NULL));
+	OK(kiln_mul_scalar(&x, x, kiln_float(3)));
+	OK(kiln_stream_set_current(dev, stream));
+	OK(kiln_add(&y, x, x));
+	OK(kiln_stream_flush(stream));
+	kilni_gate_open(&gate);
+	expect_all(y, 30);
+	leave_stream(stream);
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
 START_TEST(write_in_place_waits_for_readers)
 {
 	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
@@ -587,6 +616,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, calls_do_not_wait);
 	tcase_add_test(tcase, streams_are_ordered_by_their_tensors);
+	tcase_add_test(tcase, one_wait_is_enough);
 	tcase_add_test(tcase, write_in_place_waits_for_readers);
 	tcase_add_test(tcase, freed_memory_waits_for_its_readers);
 	tcase_add_test(tcase, new_memory_is_ordered_for_other_streams);
