@@ -95,6 +95,18 @@ struct kilni_hw_info {
 	X(void, , at_exit,                                                     \
 	  (struct kilni_hw * hw, void (*leave)(void *data), void *data))
 
+/* The usage of a dtype by a device that can do all with it. */
+static inline unsigned kilni_usage_of(enum kiln_dtype dtype)
+{
+	unsigned usage = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+
+	if ((unsigned)dtype >= KILN_DTYPE_COUNT)
+		return 0;
+	if (kiln_dtype_class(dtype) == KILN_CLASS_FLOAT)
+		usage |= KILN_USAGE_DENORMALS;
+	return usage;
+}
+
 /* ---- memory table ---- */
 
 /* Rules for pages and slices. */

@@ -167,6 +167,7 @@ static const struct usage usages[] = {
 	{ KILN_USAGE_STORAGE, "storage" },
 	{ KILN_USAGE_ARITHMETIC, "arithmetic" },
 	{ KILN_USAGE_ACCELERATED, "accelerated" },
+	{ KILN_USAGE_DENORMALS, "denormals" },
 };
 
 static json_t *describe_dtype(const struct kiln_device *device,

@@ -207,11 +207,11 @@ static void device_close(struct kilni_hw *base)
 static unsigned device_dtype_usage(const struct kilni_hw *hw,
 				   enum kiln_dtype dtype)
 {
-	unsigned usage = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
+	unsigned usage = kilni_usage_of(dtype);
 
 	if (dtype == KILN_BF16 && cpu_hw(hw)->bf16)
 		usage |= KILN_USAGE_ACCELERATED;
-	return (unsigned)dtype < KILN_DTYPE_COUNT ? usage : 0;
+	return usage;
 }
 
 static unsigned device_workers(const struct kilni_hw *hw)

@@ -83,9 +83,7 @@ static unsigned device_dtype_usage(const struct kilni_hw *hw,
 				   enum kiln_dtype dtype)
 {
 	(void)hw;
-	return (unsigned)dtype < KILN_DTYPE_COUNT
-		       ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC
-		       : 0;
+	return kilni_usage_of(dtype);
 }
 
 static const char *device_explain(const struct kilni_hw *hw)

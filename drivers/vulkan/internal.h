@@ -43,9 +43,10 @@ struct kilni_vk_physical {
 	uint32_t family;           /* of the queue to compute on */
 	unsigned timestamp_bits;   /* of its clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
-	unsigned denormals;        /* widths that keep them: 16 + 32 + 64 */
+	unsigned denormals;        /* widths asked to keep them: 16, 32, 64 */
 	bool software;
 	bool doubles;              /* 64-bit floats, with all their values */
+	bool keeps_denormals;      /* of f32; those of f64 all devices keep */
 	char refused[512];         /* what it lacks, complete; "" : nothing */
 };
 

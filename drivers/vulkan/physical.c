@@ -26,6 +26,7 @@
 #define CHOICES(X)                                                             \
 	X("shaderFloat64")                                                     \
 	X("shaderSignedZeroInfNanPreserveFloat64")                             \
+	X("shaderDenormPreserveFloat32")                                       \
 	X("timestampValidBits")                                                \
 	X(VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)                                  \
 	X(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)
@@ -199,6 +200,20 @@ static unsigned denormal_widths(const VkPhysicalDeviceVulkan12Properties *p)
 	}
 }
 
+/* Mesa's software device keeps them, though it cannot be asked for that. */
+static void read_denormals(struct kilni_vk_physical *p,
+			   VkPhysicalDeviceVulkan12Properties *p12)
+{
+	bool hidden = is_hidden("shaderDenormPreserveFloat32");
+
+	if (hidden)
+		p12->shaderDenormPreserveFloat32 = VK_FALSE;
+	p->denormals = denormal_widths(p12);
+	p->keeps_denormals = p->denormals & 32 ||
+			     (p12->driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
+			      !hidden);
+}
+
 static void read_properties(const struct kilni_vk_loader *vk,
 			    struct kilni_vk_physical *p)
 {
@@ -252,7 +267,7 @@ static void read_properties(const struct kilni_vk_loader *vk,
 	memcpy(p->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
 	snprintf(p->driver, sizeof(p->driver), "%s %s", p12.driverName,
 		 p12.driverInfo);
-	p->denormals = denormal_widths(&p12);
+	read_denormals(p, &p12);
 	p->max_allocation_bytes = p11.maxMemoryAllocationSize;
 	p->max_buffer_bytes = p13.maxBufferSize ? p13.maxBufferSize
 						: p->max_allocation_bytes;

@@ -89,11 +89,15 @@ static enum kiln_status driver_describe(unsigned index,
 static unsigned device_dtype_usage(const struct kilni_hw *hw,
 				   enum kiln_dtype dtype)
 {
-	if (dtype == KILN_F64 && !kilni_vk_hw_of(hw)->physical->doubles)
-		return 0;
-	return (unsigned)dtype < KILN_DTYPE_COUNT
-		       ? KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC
-		       : 0;
+	const struct kilni_vk_physical *p = kilni_vk_hw_of(hw)->physical;
+	unsigned usage = kilni_usage_of(dtype);
+
+	if (dtype == KILN_F64)
+		return p->doubles ? usage : 0;
+	/* The denormals of f16 are normal numbers of f32. */
+	if (dtype != KILN_F16 && !p->keeps_denormals)
+		usage &= ~(unsigned)KILN_USAGE_DENORMALS;
+	return usage;
 }
 
 static const char *device_explain(const struct kilni_hw *hw)

@@ -200,7 +200,10 @@ kiln_device_seed(struct kiln_device *device, uint64_t seed);
  *
  * Bits of enum kiln_dtype_usage; 0 for a value outside the table, and for what
  * the device lacks (f64 on some Vulkan devices): then no tensor of that dtype
- * can be made there (KILN_ERR_UNSUPPORTED_DTYPE). Cannot fail.
+ * can be made there (KILN_ERR_UNSUPPORTED_DTYPE). KILN_USAGE_DENORMALS is of
+ * floats, and missing of f32, flex32 and bf16 on Vulkan devices that may flush
+ * their denormals. f16 is computed in f32, among whose normal numbers are the
+ * denormals of f16. What kiln_matmul says of bf16 is not in it. Cannot fail.
  */
 KILN_API unsigned kiln_device_dtype_usage(const struct kiln_device *device,
 					  enum kiln_dtype dtype);

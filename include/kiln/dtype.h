@@ -53,12 +53,15 @@ enum kiln_dtype_class {
 
 /*
  * What a device can do with a dtype, a set of bits. An empty set is a legal
- * answer. "Supported" means STORAGE and ARITHMETIC.
+ * answer. "Supported" means STORAGE and ARITHMETIC. DENORMALS is of floats:
+ * where it is missing, ops may take a number nearer to 0 than the least normal
+ * one (2^-126 of f32 and bf16, 2^-1022 of f64) for 0, and give 0 in its place.
  */
 enum kiln_dtype_usage {
 	KILN_USAGE_STORAGE = 1,     /* hold and convert */
 	KILN_USAGE_ARITHMETIC = 2,  /* all general ops */
-	KILN_USAGE_ACCELERATED = 4  /* matrix or dot-product instructions */
+	KILN_USAGE_ACCELERATED = 4, /* matrix or dot-product instructions */
+	KILN_USAGE_DENORMALS = 8    /* denormal numbers are kept */
 };
 
 /**

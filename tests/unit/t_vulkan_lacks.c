@@ -120,6 +120,40 @@ START_TEST(opened_without)
 }
 END_TEST
 
+/* ---- without denormals of f32 ---- */
+
+static const enum kiln_dtype floats[] = { KILN_F32, KILN_FLEX32, KILN_BF16,
+					  KILN_F16, KILN_F64 };
+
+START_TEST(tells_what_keeps_denormals)
+{
+	struct kiln_device *device = open_device(SELECTOR);
+
+	for (size_t i = 0; i < KILNI_COUNTOF(floats); i++)
+		ck_assert_uint_eq(kiln_device_dtype_usage(device, floats[i]),
+				  KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC |
+					  KILN_USAGE_DENORMALS);
+	kiln_device_release(device);
+}
+END_TEST
+
+START_TEST(tells_what_flushes_them)
+{
+	struct kiln_device *device;
+
+	HIDE("shaderDenormPreserveFloat32");
+	device = open_device(SELECTOR);
+	for (size_t i = 0; i < KILNI_COUNTOF(floats); i++) {
+		bool kept = floats[i] == KILN_F16 || floats[i] == KILN_F64;
+
+		ck_assert(kiln_device_supports_dtype(device, floats[i]));
+		ck_assert_int_eq(!(kiln_device_dtype_usage(device, floats[i]) &
+				   KILN_USAGE_DENORMALS), !kept);
+	}
+	kiln_device_release(device);
+}
+END_TEST
+
 /* ---- without f64 ---- */
 
 static struct kiln_device *dev;
@@ -162,9 +196,6 @@ START_TEST(no_tensor_of_f64)
 	kiln_tensor_release(x);
 }
 END_TEST
-
-static const enum kiln_dtype floats[] = { KILN_F32, KILN_FLEX32, KILN_F16,
-					  KILN_BF16 };
 
 /* What goes through f64 is refused at the call, and leaves all as it was. */
 START_TEST(what_needs_f64)
@@ -287,11 +318,14 @@ int main(void)
 	tcase_add_test(lists, hides_nothing_unknown);
 	tcase_add_loop_test(lists, opened_without, 0,
 			    KILNI_COUNTOF(optional));
+	tcase_add_test(lists, tells_what_keeps_denormals);
+	tcase_add_test(lists, tells_what_flushes_them);
 	suite_add_tcase(suite, lists);
 	tcase_add_checked_fixture(f64, setup, teardown);
 	tcase_set_timeout(f64, 60);
 	tcase_add_test(f64, no_tensor_of_f64);
-	tcase_add_loop_test(f64, what_needs_f64, 0, KILNI_COUNTOF(floats));
+	/* All but f64 itself. */
+	tcase_add_loop_test(f64, what_needs_f64, 0, KILNI_COUNTOF(floats) - 1);
 	tcase_add_test(f64, integers_need_none);
 	tcase_add_loop_test(f64, faults_while_it_is_looked_at, 0, 2);
 	tcase_add_test(f64, kernels_that_declare_it);
