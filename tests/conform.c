@@ -26,7 +26,7 @@ enum {
 
 struct options {
 	const char *device, *expect;
-	bool list, json, signed_zero;
+	bool list, json, signed_zero, flush;
 };
 
 struct conform {
@@ -36,13 +36,14 @@ struct conform {
 };
 
 static const char usage_text[] =
-	"usage: conform [--device SELECTOR] [--expect FILE] [--signed-zero]\n"
-	"               [--json] FILE.jsonl...\n"
+	"usage: conform [--device SELECTOR] [--flush] [--expect FILE]\n"
+	"               [--signed-zero] [--json] FILE.jsonl...\n"
 	"       conform --list | --help | --version\n"
 	"\n"
 	"Runs conformance vectors and compares what comes with what they say.\n"
 	"\n"
 	"  --device SELECTOR  the device (default: KILN_DEVICE, else auto)\n"
+	"  --flush            a device in software is to flush denormals\n"
 	"  --expect FILE      what the device cannot do; it must not pass\n"
 	"  --signed-zero      where a case has no tolerance, -0 is not +0\n"
 	"  --json             one JSON object in place of text\n"
@@ -199,11 +200,12 @@ static int run(const struct options *options, char **paths)
 		conf_expect_clear(&c.expect);
 		return trouble(why.s);
 	}
-	if (!conf_device_open(&c.device, options->device,
+	if (!conf_device_open(&c.device, options->device, options->flush,
 			      options->signed_zero, &why)) {
 		conf_expect_clear(&c.expect);
 		return trouble(why.s);
 	}
+	c.expect.flushes = c.device.flushes;
 	c.device.expect = &c.expect;
 	conf_report_begin(&c.report, &c.device, options->json);
 	code = run_files(&c, paths);
@@ -233,6 +235,7 @@ static int parse(struct options *options, int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{ "device", required_argument, NULL, 'd' },
+		{ "flush", no_argument, NULL, 'f' },
 		{ "expect", required_argument, NULL, 'e' },
 		{ "signed-zero", no_argument, NULL, 'z' },
 		{ "json", no_argument, NULL, 'j' },
@@ -247,6 +250,9 @@ static int parse(struct options *options, int argc, char **argv)
 		switch (c) {
 		case 'd':
 			options->device = optarg;
+			break;
+		case 'f':
+			options->flush = true;
 			break;
 		case 'e':
 			options->expect = optarg;

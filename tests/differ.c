@@ -40,7 +40,7 @@ struct options {
 	const char *method, *dtype, *only;
 	uint64_t seed;
 	unsigned rounds;
-	bool list, json, exact, large;
+	bool list, json, exact, large, flush;
 };
 
 struct differ {
@@ -58,7 +58,7 @@ static const char usage_text[] =
 	"usage: differ [--device SELECTOR] [--reference SELECTOR]\n"
 	"              [--reference-isa LEVEL] [--seed N] [--rounds N]\n"
 	"              [--method GLOB] [--dtype NAME] [--case ID] [--exact]\n"
-	"              [--large] [--expect FILE] [--json]\n"
+	"              [--large] [--flush] [--expect FILE] [--json]\n"
 	"       differ --list | --help | --version\n"
 	"\n"
 	"Runs every method on random operands on a device and on a reference\n"
@@ -75,6 +75,7 @@ static const char usage_text[] =
 	"  --exact               elementwise ops have to agree in each bit\n"
 	"  --large               tensors of more than 2^31 elements, of dtypes\n"
 	"                        of up to two bytes\n"
+	"  --flush               a device in software is to flush denormals\n"
 	"  --expect FILE         what the device cannot do; it must not agree\n"
 	"  --json                one JSON object in place of text\n"
 	"  --list                the methods that are compared, one a line\n"
@@ -123,9 +124,9 @@ static void print_repeat(struct conf_text *text, const struct differ *d,
 		      kiln_device_selector(d->device.handle), o->reference);
 	if (o->level)
 		conf_text_add(text, " --reference-isa %s", o->level);
-	conf_text_add(text, "%s%s --seed %" PRIu64 " --case '%s'",
+	conf_text_add(text, "%s%s%s --seed %" PRIu64 " --case '%s'",
 		      o->exact ? " --exact" : "", o->large ? " --large" : "",
-		      o->seed, c->id);
+		      o->flush ? " --flush" : "", o->seed, c->id);
 }
 
 static enum conf_outcome outcome_of(struct differ *d,
@@ -272,9 +273,13 @@ static void note_dtypes(struct differ *d)
 	int i;
 
 	for (i = 0; i < KILN_DTYPE_COUNT; i++) {
-		if (kiln_device_supports_dtype(d->device.handle,
-					       (enum kiln_dtype)i))
+		enum kiln_dtype dtype = (enum kiln_dtype)i;
+
+		if (kiln_device_supports_dtype(d->device.handle, dtype))
 			d->scope.dtypes |= UINT32_C(1) << i;
+		if (!(kiln_device_dtype_usage(d->device.handle, dtype) &
+		      KILN_USAGE_DENORMALS))
+			d->scope.flushed |= UINT32_C(1) << i;
 	}
 }
 
@@ -285,8 +290,9 @@ static bool prepare(struct differ *d, struct conf_text *why)
 	if (o->expect && !conf_expect_load(&d->expect, o->expect, why))
 		return false;
 	if (!diff_peer_start(&d->peer, o->reference, o->level, why) ||
-	    !conf_device_open(&d->device, o->device, true, why))
+	    !conf_device_open(&d->device, o->device, o->flush, true, why))
 		return false;
+	d->expect.flushes = d->device.flushes;
 	if (!d->device.values) {
 		conf_text_add(why, "%s computes nothing that can be compared",
 			      kiln_device_selector(d->device.handle));
@@ -389,6 +395,7 @@ static const struct option long_options[] = {
 	{ "case", required_argument, NULL, 'c' },
 	{ "exact", no_argument, NULL, 'x' },
 	{ "large", no_argument, NULL, 'g' },
+	{ "flush", no_argument, NULL, 'f' },
 	{ "expect", required_argument, NULL, 'e' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "list", no_argument, NULL, 'l' },
@@ -431,6 +438,8 @@ static bool take(struct options *o, int c)
 		return o->exact = true;
 	case 'g':
 		return o->large = true;
+	case 'f':
+		return o->flush = true;
 	case 'e':
 		o->expect = optarg;
 		return true;

@@ -7,8 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool add_row(struct conf_expect *expect, bool refused, const char *glob,
-		    const char *reason)
+static const char *const kinds[CONF_EXPECT_COUNT] = {
+	[CONF_UNSUPPORTED] = "unsupported",
+	[CONF_REFUSED] = "refused",
+	[CONF_FLUSHED] = "flushed",
+};
+
+static bool add_row(struct conf_expect *expect, enum conf_expect_kind kind,
+		    const char *glob, const char *reason)
 {
 	struct conf_expect_row *rows;
 
@@ -17,7 +23,7 @@ static bool add_row(struct conf_expect *expect, bool refused, const char *glob,
 		return false;
 	expect->rows = rows;
 	rows += expect->count++;
-	rows->refused = refused;
+	rows->kind = kind;
 	rows->glob = strdup(glob);
 	rows->reason = strdup(reason);
 	return rows->glob && rows->reason;
@@ -40,17 +46,19 @@ static char *word(char **rest)
 static bool load_line(struct conf_expect *expect, char *line)
 {
 	char *rest = line, *verb = word(&rest), *glob, *reason;
-	bool refused;
+	int kind = 0;
 
 	if (!verb || *verb == '#')
 		return true;
-	refused = strcmp(verb, "refused") == 0;
-	if (!refused && strcmp(verb, "unsupported") != 0)
+	while (kind < CONF_EXPECT_COUNT && strcmp(verb, kinds[kind]) != 0)
+		kind++;
+	if (kind == CONF_EXPECT_COUNT)
 		return false;
 	glob = word(&rest);
 	reason = rest + strspn(rest, " \t\n");
 	reason[strcspn(reason, "\n")] = '\0';
-	return glob && *reason && add_row(expect, refused, glob, reason);
+	return glob && *reason &&
+	       add_row(expect, (enum conf_expect_kind)kind, glob, reason);
 }
 
 static bool load_lines(struct conf_expect *expect, FILE *file,
@@ -65,8 +73,9 @@ static bool load_lines(struct conf_expect *expect, FILE *file,
 		good = load_line(expect, line);
 	}
 	if (!good)
-		conf_text_add(why, "%s:%zu: not \"unsupported GLOB REASON\" "
-			      "nor \"refused GLOB REASON\"",
+		conf_text_add(why, "%s:%zu: not \"unsupported GLOB REASON\", "
+			      "\"refused GLOB REASON\" nor \"flushed GLOB "
+			      "REASON\"",
 			      path, number);
 	else if (ferror(file))
 		conf_text_add(why, "%s: %s", path, strerror(errno));
@@ -102,13 +111,13 @@ void conf_expect_clear(struct conf_expect *expect)
 	memset(expect, 0, sizeof(*expect));
 }
 
-static const char *find(const struct conf_expect *expect, bool refused,
-			const char *name)
+static const char *find(const struct conf_expect *expect,
+			enum conf_expect_kind kind, const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < expect->count; i++) {
-		if (expect->rows[i].refused == refused &&
+		if (expect->rows[i].kind == kind &&
 		    fnmatch(expect->rows[i].glob, name, 0) == 0)
 			return expect->rows[i].reason;
 	}
@@ -118,13 +127,17 @@ static const char *find(const struct conf_expect *expect, bool refused,
 const char *conf_expect_named(const struct conf_expect *expect,
 			      const char *name)
 {
-	return find(expect, false, name);
+	const char *reason = find(expect, CONF_UNSUPPORTED, name);
+
+	if (!reason && expect->flushes)
+		reason = find(expect, CONF_FLUSHED, name);
+	return reason;
 }
 
 const char *conf_expect_refused(const struct conf_expect *expect,
 				const char *method)
 {
-	return find(expect, true, method);
+	return find(expect, CONF_REFUSED, method);
 }
 
 const char *conf_expect_find(const struct conf_expect *expect,

@@ -8,24 +8,34 @@
 #include "tests/conformance/text.h"
 #include "tests/conformance/vector.h"
 
+enum conf_expect_kind {
+	CONF_UNSUPPORTED,
+	CONF_REFUSED,
+	CONF_FLUSHED,
+	CONF_EXPECT_COUNT
+};
+
 /*
  * What a device cannot do, a line each:
  *
  *   unsupported GLOB REASON...
  *   refused GLOB REASON...
+ *   flushed GLOB REASON...
  *
  * GLOB is matched against the id of a case and the methods of its steps: what
  * is unsupported must not pass. GLOB of the second kind is matched against
  * methods alone: where such a step ends with KILN_ERR_UNSUPPORTED, which it may
- * do for some dtypes, the case is skipped.
+ * do for some dtypes, the case is skipped. What is flushed is unsupported where
+ * the device keeps no denormals of f32, and else like any other.
  * Empty lines and lines that begin with # are passed over.
  */
 struct conf_expect {
 	struct conf_expect_row {
 		char *glob, *reason;
-		bool refused;
+		enum conf_expect_kind kind;
 	} *rows;
 	size_t count;
+	bool flushes; /* the device keeps no denormals of f32 */
 };
 
 /* Reads a file; false with why, which names file and line. */

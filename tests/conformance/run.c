@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 /* One run of a case; a tensor a slot. */
 struct run {
@@ -19,14 +22,37 @@ struct run {
 
 /* ---- The device ---- */
 
+/* Where MXCSR says that denormal operands are zeros. */
+#define DENORMALS_ZERO 0x40u
+
+/* A thread begins with the floating-point state of the one that makes it. */
+static enum kiln_status open_flushing(struct conf_device *device,
+				      const char *selector)
+{
+#ifdef __SSE__
+	unsigned before = _mm_getcsr();
+	enum kiln_status status;
+
+	_mm_setcsr(before | _MM_FLUSH_ZERO_ON | DENORMALS_ZERO);
+	status = kiln_device_open(&device->handle, selector);
+	_mm_setcsr(before);
+	return status;
+#else
+	(void)device;
+	(void)selector;
+	return KILN_ERR_UNSUPPORTED;
+#endif
+}
+
 bool conf_device_open(struct conf_device *device, const char *selector,
-		      bool signed_zero, struct conf_text *why)
+		      bool flush, bool signed_zero, struct conf_text *why)
 {
 	struct kiln_settings settings = KILN_SETTINGS_INIT;
 	enum kiln_status status;
 
 	memset(device, 0, sizeof(*device));
-	status = kiln_device_open(&device->handle, selector);
+	status = flush ? open_flushing(device, selector)
+		       : kiln_device_open(&device->handle, selector);
 	if (status == KILN_OK)
 		status = kiln_device_settings(device->handle, &settings);
 	if (status != KILN_OK) {
@@ -37,6 +63,8 @@ bool conf_device_open(struct conf_device *device, const char *selector,
 	}
 	device->values = kiln_device_type(device->handle) != KILN_DEVICE_NULL;
 	device->signed_zero = signed_zero;
+	device->flushes = !(kiln_device_dtype_usage(device->handle, KILN_F32) &
+			    KILN_USAGE_DENORMALS);
 	device->int_dtype = (enum kiln_dtype)settings.int_dtype;
 	return true;
 }

@@ -14,6 +14,7 @@ struct conf_device {
 	struct kiln_device *handle;
 	bool values;               /* it computes; else shapes and errors */
 	bool signed_zero;
+	bool flushes;              /* it keeps no denormals of f32 */
 	enum kiln_dtype int_dtype; /* its default */
 	const struct conf_expect *expect; /* what it may refuse, or NULL */
 };
@@ -30,9 +31,13 @@ enum conf_outcome {
 	CONF_SKIPPED
 };
 
-/* Opens the device; false with why where that fails. */
+/*
+ * Opens the device; false with why where that fails. flush: the threads that
+ * come to be meanwhile, which are those of a device in software, flush
+ * denormals.
+ */
 bool conf_device_open(struct conf_device *device, const char *selector,
-		      bool signed_zero, struct conf_text *why);
+		      bool flush, bool signed_zero, struct conf_text *why);
 
 void conf_device_close(struct conf_device *device);
 

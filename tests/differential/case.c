@@ -2,6 +2,7 @@
 #include "tests/differential/case.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,43 @@ static enum kiln_dtype any_dtype(const struct diff_scope *scope,
 			return d;
 	}
 	return KILN_I32;
+}
+
+/* ---- Devices that flush denormals ---- */
+
+bool diff_flushes(const struct diff_case *c, enum kiln_dtype dtype)
+{
+	if (dtype == KILN_F16)
+		dtype = KILN_F32;
+	return c->flushed >> dtype & 1 &&
+	       kiln_dtype_class(dtype) == KILN_CLASS_FLOAT;
+}
+
+/* Whether an op has intermediate results; one with a bound has. */
+static bool has_steps(const struct diff_op *op)
+{
+	return op->ulp > 0 || op->growth != KILNI_GROWTH_NONE ||
+	       strcmp(op->name, "remainder") == 0;
+}
+
+/*
+ * The least magnitude of an operand. Where there are intermediate results,
+ * products of two numbers are to be normal, and the last bits of one.
+ */
+static double least_of(const struct diff_case *c, enum kiln_dtype dtype)
+{
+	double normal = diff_values_normal(dtype);
+
+	if (dtype == KILN_F16 || !diff_flushes(c, dtype))
+		return 0;
+	return has_steps(c->op) ? sqrt(normal) * 8 : normal;
+}
+
+/* These multiply by an exponential, which is denormal where x is large. */
+static bool scales_denormals(const struct diff_case *c)
+{
+	return strcmp(c->op->name, "log_sigmoid_backward") == 0 ||
+	       strcmp(c->op->name, "gelu_backward") == 0;
 }
 
 /* ---- Attributes ---- */
@@ -143,7 +181,9 @@ static bool choose(const struct maker *m, const struct conf_attr_spec *spec,
 		choose_int(m, spec->name, &a->value.i);
 		break;
 	case CONF_ATTR_SCALAR:
-		a->value.scalar = diff_values_scalar(m->r, m->c->dtype);
+		a->value.scalar = diff_values_scalar(m->r, m->c->dtype,
+						     least_of(m->c,
+							      m->c->dtype));
 		break;
 	case CONF_ATTR_DTYPE:
 		choose_dtype(m, spec->name, &a->value.dtype);
@@ -202,6 +242,9 @@ static void choose_operand(const struct maker *m, int i, const char *name)
 		o->dtype = any_dtype(m->scope, m->r, KILNI_CLASSES_I);
 		o->values = DIFF_MODERATE;
 	}
+	if (diff_flushes(m->c, o->dtype) && scales_denormals(m->c))
+		o->values = DIFF_MODERATE;
+	o->least = least_of(m->c, o->dtype);
 }
 
 static void choose_operands(const struct maker *m)
@@ -300,6 +343,7 @@ bool diff_case_make(struct diff_case *c, const struct diff_scope *scope,
 	c->dtype = dtype;
 	c->number = number;
 	c->large = scope->large;
+	c->flushed = scope->flushed;
 	snprintf(c->id, sizeof(c->id), "%s/%s/%u", method->name,
 		 kiln_dtype_name(dtype), number);
 	c->seed = seed_of(scope->seed, c->id);

@@ -39,6 +39,7 @@ struct diff_operand {
 	enum diff_layout layout;
 	enum diff_values values;
 	int64_t limit;  /* of indices */
+	double least;   /* of magnitudes: what is smaller is made 0 */
 	int stray;      /* indices that are out of range */
 	bool same;      /* the operand before this one once more */
 };
@@ -61,14 +62,19 @@ struct diff_case {
 	enum kiln_dtype index_dtype;
 	enum kilni_growth growth;
 	double summands; /* most elements that go into one of the result */
+	uint32_t flushed; /* as in the scope */
 };
 
 /* What cases are made for. */
 struct diff_scope {
 	uint64_t seed;
 	uint32_t dtypes; /* a bit each: those that the device supports */
+	uint32_t flushed; /* those whose denormals it need not keep */
 	bool large;      /* more than 2^31 elements */
 };
+
+/* Whether denormals of what a dtype is computed in may be flushed. */
+bool diff_flushes(const struct diff_case *c, enum kiln_dtype dtype);
 
 /* Whether a method has results that can be compared. */
 bool diff_method_compares(const struct conf_method *method);

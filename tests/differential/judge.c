@@ -7,6 +7,7 @@
 
 #include "tests/conformance/number.h"
 #include "tests/differential/shapes.h"
+#include "tests/differential/values.h"
 
 /* Differing elements that are printed. */
 #define SHOWN 4
@@ -40,6 +41,7 @@ struct rule {
 	double steps;       /* numbers of the dtype between them, at most */
 	double units;       /* of the scale, at most */
 	double least;       /* and of the least number above 0 */
+	double normal;      /* what is below may have become 0; 0: nothing */
 	enum kilni_growth growth;
 	const double *magnitudes;
 };
@@ -53,16 +55,24 @@ static struct rule rule_of(const struct diff_case *c, bool exact,
 	struct rule r = { .dtype = want->dtype, .growth = c->growth };
 	double factor = 1 + log2(c->summands);
 	double accumulated = (double)FLT_EPSILON;
+	bool flushed;
 
 	if (kiln_dtype_class(want->dtype) != KILN_CLASS_FLOAT)
 		return r;
 	r.limits = limits_of(want->dtype);
 	r.half = kiln_dtype_size_bytes(want->dtype) == 2;
+	flushed = diff_flushes(c, want->dtype);
+	if (flushed && want->dtype != KILN_F16)
+		r.limits.least = r.normal = diff_values_normal(want->dtype);
 	if (want->dtype == KILN_F64)
 		accumulated = DBL_EPSILON;
-	/* A reduction may meet -0 and +0 in any order. */
+	/*
+	 * A reduction may meet -0 and +0 in any order; and what is flushed on
+	 * the way to a zero may have had its sign.
+	 */
 	r.signed_zero = c->op->form != KILNI_FORM_REDUCE &&
-			c->growth == KILNI_GROWTH_NONE;
+			c->growth == KILNI_GROWTH_NONE &&
+			!(flushed && c->op->ulp > 0);
 	if (c->growth == KILNI_GROWTH_NONE) {
 		if (c->op->ulp > 0 && !exact)
 			r.steps = r.half ? 1 : ceil(2 * c->op->ulp) + 1;
@@ -107,6 +117,15 @@ static double distance(const void *want, const void *got,
 	return fabs(place_of(want, dtype) - place_of(got, dtype));
 }
 
+/*
+ * Where denormals may be flushed, what is below the least normal number is
+ * taken for that, with the sign of what it is compared with.
+ */
+static double lifted(const struct rule *r, double x, double other)
+{
+	return fabs(x) < r->normal ? copysign(r->normal, other) : x;
+}
+
 /* What the units are of. */
 static double scale_of(const struct rule *r, size_t i, double want)
 {
@@ -129,6 +148,15 @@ static bool open(const struct rule *r, double scale)
 				  4);
 }
 
+static bool near(const struct rule *r, double w, double g)
+{
+	char want[8], got[8];
+
+	conf_float_encode(want, r->dtype, w);
+	conf_float_encode(got, r->dtype, g);
+	return distance(want, got, r->dtype) <= r->steps;
+}
+
 static bool float_agrees(const struct rule *r, size_t i, const void *want,
 			 const void *got)
 {
@@ -140,12 +168,16 @@ static bool float_agrees(const struct rule *r, size_t i, const void *want,
 		return true;
 	if (w == g)
 		return w != 0 || !r->signed_zero || !signbit(w) == !signbit(g);
+	g = lifted(r, g, w);
+	w = lifted(r, w, g);
+	if (w == g)
+		return true;
 	scale = scale_of(r, i, w);
 	if (open(r, scale))
 		return true;
 	if (isnan(w) || isnan(g))
 		return false;
-	if (distance(want, got, r->dtype) <= r->steps)
+	if (near(r, w, g))
 		return true;
 	if (r->growth == KILNI_GROWTH_NONE || !isfinite(w) || !isfinite(g))
 		return false;

@@ -30,6 +30,11 @@ static struct layout layout_of(enum kiln_dtype dtype)
 	}
 }
 
+double diff_values_normal(enum kiln_dtype dtype)
+{
+	return ldexp(1, 2 - (1 << (layout_of(dtype).exponent - 1)));
+}
+
 static void put_bits(void *element, enum kiln_dtype dtype, uint64_t bits)
 {
 	memcpy(element, &bits, kiln_dtype_size_bytes(dtype));
@@ -92,6 +97,8 @@ static void put_float(void *element, const struct diff_operand *o,
 		conf_float_encode(element, o->dtype, unit(r));
 	else
 		conf_float_encode(element, o->dtype, moderate(r));
+	if (fabs(conf_float_decode(element, o->dtype)) < o->least)
+		conf_float_encode(element, o->dtype, 0);
 }
 
 /* ---- Integers ---- */
@@ -220,9 +227,10 @@ static struct kiln_scalar int_scalar(uint64_t bits, enum kiln_dtype dtype)
 }
 
 struct kiln_scalar diff_values_scalar(struct diff_random *random,
-				      enum kiln_dtype dtype)
+				      enum kiln_dtype dtype, double least)
 {
-	struct diff_operand o = { .dtype = KILN_F64, .values = DIFF_MODERATE };
+	struct diff_operand o = { .dtype = KILN_F64, .values = DIFF_MODERATE,
+				  .least = least };
 	double x;
 
 	switch (kiln_dtype_class(dtype)) {

@@ -13,8 +13,11 @@ void diff_values_fill(void *data, const struct diff_operand *operand,
 void diff_values_magnitudes(double *magnitudes, const void *data,
 			    enum kiln_dtype dtype, int64_t count);
 
-/* A scalar argument for tensors of a dtype. */
+/* The least normal number of a float dtype. */
+double diff_values_normal(enum kiln_dtype dtype);
+
+/* A scalar argument for tensors of a dtype; a float below least is 0. */
 struct kiln_scalar diff_values_scalar(struct diff_random *random,
-				      enum kiln_dtype dtype);
+				      enum kiln_dtype dtype, double least);
 
 #endif

@@ -121,6 +121,35 @@ START_TEST(values_vary)
 }
 END_TEST
 
+/* Where f32 is flushed; where there are steps on the way small ones, too. */
+START_TEST(values_are_normal)
+{
+	struct diff_scope flushed = scope;
+	struct diff_case c;
+	float x[2000];
+	unsigned i, n, small = 0;
+
+	flushed.flushed = 1u << KILN_F32;
+	for (n = 0; n < 20; n++) {
+		ck_assert(diff_case_make(&c, &flushed,
+					 conf_method_find("float_sub"),
+					 KILN_F32, n));
+		diff_values_fill(x, &c.operands[0], 2000, n);
+		for (i = 0; i < 2000; i++) {
+			ck_assert(fpclassify(x[i]) != FP_SUBNORMAL);
+			small += x[i] == 0x1p-126f;
+		}
+		ck_assert(diff_case_make(&c, &flushed,
+					 conf_method_find("float_powf"),
+					 KILN_F32, n));
+		diff_values_fill(x, &c.operands[0], 2000, n);
+		for (i = 0; i < 2000; i++)
+			ck_assert(!(x[i] != 0 && fabsf(x[i]) < 0x1p-60f));
+	}
+	ck_assert_uint_gt(small, 0);
+}
+END_TEST
+
 /* ---- What is compared ---- */
 
 struct judged {
@@ -203,6 +232,35 @@ START_TEST(special_values)
 	ck_assert(!agrees("float_add", KILN_F32, 0.0, -0.0));
 	ck_assert(agrees("float_max", KILN_F32, 0.0, -0.0));
 	ck_assert(!agrees("float_max", KILN_F32, 1, 1 + 0x1p-23));
+}
+END_TEST
+
+static bool agrees_flushed(const char *method, enum kiln_dtype dtype,
+			   double want, double got)
+{
+	struct judged j;
+
+	judged(&j, method, dtype, want, got);
+	j.c.flushed = 1u << KILN_F32;
+	return agree(&j, false);
+}
+
+START_TEST(denormals)
+{
+	const double least = 0x1p-126;
+
+	ck_assert(!agrees("float_add", KILN_F32, least / 2, 0));
+	ck_assert(agrees_flushed("float_add", KILN_F32, least / 2, 0));
+	ck_assert(agrees_flushed("float_add", KILN_F32, least, -0.0));
+	ck_assert(agrees_flushed("float_add", KILN_F32, 0, -least / 4));
+	ck_assert(!agrees_flushed("float_add", KILN_F32, 2 * least, 0));
+	ck_assert(!agrees_flushed("float_add", KILN_F32, 2 * least, least));
+	ck_assert(!agrees_flushed("float_add", KILN_F32, 0, (double)NAN));
+	/* Signs of zeros, but for those that come by way of something. */
+	ck_assert(!agrees_flushed("float_add", KILN_F32, 0, -0.0));
+	ck_assert(agrees_flushed("log_sigmoid", KILN_F16, -0.0, 0));
+	ck_assert(!agrees_flushed("float_add", KILN_F16, -0.0, 0));
+	ck_assert(!agrees_flushed("float_add", KILN_F16, 0x1p-24, 0));
 }
 END_TEST
 
@@ -289,7 +347,9 @@ static TCase *all(void)
 	tcase_add_test(tcase, cases_vary);
 	tcase_add_test(tcase, values_vary);
 	tcase_add_test(tcase, units_in_the_last_place);
+	tcase_add_test(tcase, values_are_normal);
 	tcase_add_test(tcase, special_values);
+	tcase_add_test(tcase, denormals);
 	tcase_add_test(tcase, sums);
 	tcase_add_test(tcase, statuses_and_forms);
 	return tcase;
