@@ -23,6 +23,15 @@ static void teardown(void)
 	kiln_device_release(dev);
 }
 
+/*
+ * Where the device need not keep denormals of f32, elements that are or become
+ * such a number are left out, or may have lost one on their way.
+ */
+static bool keeps_denormals(void)
+{
+	return kiln_device_dtype_usage(dev, KILN_F32) & KILN_USAGE_DENORMALS;
+}
+
 /* Vector bodies and tails both. */
 static const int64_t lengths[] = { 1, 3, 17, 1000 };
 
@@ -710,7 +719,8 @@ START_TEST(casts_to_bool)
 
 	for (int i = 0; i < COUNT(bools); i++) {
 		check_cast(KILN_F32, LIST(float, NAN, 0, -0.0f, 1e-45f),
-			   bools[i], LIST(char, 1, 0, 0, 1), 4);
+			   bools[i], LIST(char, 1, 0, 0, 1),
+			   keeps_denormals() ? 4 : 3);
 		check_cast(KILN_I64, LIST(int64_t, 256, 0, -1), bools[i],
 			   LIST(char, 1, 0, 1), 3);
 	}
@@ -742,8 +752,9 @@ START_TEST(casts_round_once)
 		   KILN_BF16, LIST(uint16_t, 0x5381), 1);
 	check_cast(KILN_U64, LIST(uint64_t, UINT64_MAX), KILN_F32,
 		   LIST(float, 0x1p64f), 1);
-	check_cast(KILN_F32, LIST(float, 0x1p-149f, -0.0f, 1e-40f), KILN_F64,
-		   LIST(double, 0x1p-149, -0.0, (double)1e-40f), 3);
+	check_cast(KILN_F32, LIST(float, -0.0f, 0x1p-149f, 1e-40f), KILN_F64,
+		   LIST(double, -0.0, 0x1p-149, (double)1e-40f),
+		   keeps_denormals() ? 3 : 1);
 }
 END_TEST
 
@@ -915,6 +926,15 @@ static double distance(float have, double want)
 	return fabs(bounded((double)have) - want) / unit;
 }
 
+/* Whether an operand is a denormal, or a result has come by way of one. */
+static bool may_be_flushed(float x, double want, double have)
+{
+	if (keeps_denormals())
+		return false;
+	return (x != 0 && fabsf(x) < 0x1p-126f) ||
+	       (fabs(want) < 0x1p-122 && fabs(have - want) <= 0x1p-126);
+}
+
 /* NaN where it has to be and nowhere else. */
 static void check_f32(const struct function *f, const float *x, const float *y)
 {
@@ -923,6 +943,8 @@ static void check_f32(const struct function *f, const float *x, const float *y)
 
 		if (isnan(y[i]) ? isnan(want)
 				: distance(y[i], want) <= f->ulp)
+			continue;
+		if (may_be_flushed(x[i], want, (double)y[i]))
 			continue;
 		ck_abort_msg("%s(%.9g) = %.9g, not %.9g", f->name,
 			     (double)x[i], (double)y[i], want);
@@ -934,9 +956,10 @@ static bool is_nan16(enum kiln_dtype dtype, uint16_t bits)
 	return (bits & 0x7fff) > (dtype == KILN_F16 ? 0x7c00 : 0x7f80);
 }
 
-/* The result in dtype is the one for f32, rounded once. */
+/* The result in dtype is the one for f32, y of x, rounded once. */
 static void check_narrow(const struct function *f, enum kiln_dtype dtype,
-			 struct kiln_tensor *narrow, struct kiln_tensor *wide)
+			 struct kiln_tensor *narrow, struct kiln_tensor *wide,
+			 const float *x, const float *y)
 {
 	uint16_t *have = malloc(ALL16 * 2), *want = malloc(ALL16 * 2);
 	struct kiln_tensor *rounded = cast(wide, dtype);
@@ -945,7 +968,8 @@ static void check_narrow(const struct function *f, enum kiln_dtype dtype,
 	OK(kiln_tensor_read(rounded, want, ALL16 * 2));
 	for (int i = 0; i < ALL16; i++) {
 		if (have[i] == want[i] || (is_nan16(dtype, have[i]) &&
-					   is_nan16(dtype, want[i])))
+					   is_nan16(dtype, want[i])) ||
+		    may_be_flushed(x[i], (double)y[i], (double)y[i]))
 			continue;
 		ck_abort_msg("%s of %s %#x is %#x, not %#x", f->name,
 			     kiln_dtype_name(dtype), i, have[i], want[i]);
@@ -968,7 +992,7 @@ static void sweep(const struct function *f, enum kiln_dtype dtype,
 	OK(f->op(&wide, wide));
 	read_as_floats(wide, y);
 	check_f32(f, x, y);
-	check_narrow(f, dtype, narrow, wide);
+	check_narrow(f, dtype, narrow, wide, x, y);
 	kiln_tensor_release(narrow);
 	kiln_tensor_release(wide);
 	free(x);
