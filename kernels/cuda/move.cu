@@ -120,15 +120,18 @@ DEVICE void put_once(u64 address, kl_vec v)
 			 : "memory");
 }
 
-/* A block has a piece of a long row. */
+/*
+ * A block has a piece of a long row. Neighbouring blocks have the same piece of
+ * other rows: a row that is chosen again soon finds it in the cache.
+ */
 KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
 kl_move_PIECES(const struct kilni_cuda_rows p)
 {
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
 	/* The plan has no more blocks than 32 bits hold. */
-	u32 at = (u32)group(), pieces = (u32)p.pieces;
-	u64 row = at / pieces;
-	u64 first = (u64)(at % pieces) * KILNI_CUDA_PIECE + t;
+	u32 at = (u32)group(), rows = (u32)p.rows;
+	u64 row = at % rows;
+	u64 first = (u64)(at / rows) * KILNI_CUDA_PIECE + t;
 	kl_vec v[EACH] = {};
 	i64 from;
 	bool good = find_row(p, row, first == 0, &from);
