@@ -70,7 +70,7 @@ static unsigned blocks_for(const struct kilni_cuda_hw *hw, uint64_t threads)
 	return (unsigned)kilni_max_u64(kilni_min_u64(blocks, most), 1);
 }
 
-/* Dense operands go fastest with a thread for every vector. */
+/* A thread for every vector, which the dense kernels count on. */
 static unsigned dense_blocks(uint64_t threads)
 {
 	return (unsigned)kilni_min_u64((threads + DENSE_BLOCK - 1) /
@@ -286,22 +286,22 @@ static enum kiln_status launch_scatter(struct launch *l,
 	return KILN_OK;
 }
 
-/* The three kernels of an op; COLUMNS and FINISH may be missing. */
+/* The kernels of an op. */
 struct reduce_slots {
-	enum kilni_cuda_slot plain, columns, finish;
+	enum kilni_cuda_slot plain, rows, columns, finish;
 };
 
 #define SLOTS(ID)                                                              \
 	(struct reduce_slots)                                                  \
 	{                                                                      \
-		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_COLUMNS_##ID,               \
-			KILNI_CUDA_FINISH_##ID                                 \
+		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_ROWS_##ID,                  \
+			KILNI_CUDA_COLUMNS_##ID, KILNI_CUDA_FINISH_##ID        \
 	}
 #define SLOTS_AT(ID)                                                           \
 	(struct reduce_slots)                                                  \
 	{                                                                      \
-		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_REDUCE_##ID,                \
-			KILNI_CUDA_FINISH_##ID                                 \
+		KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_ROWS_##ID,                  \
+			KILNI_CUDA_REDUCE_##ID, KILNI_CUDA_FINISH_##ID         \
 	}
 
 static struct reduce_slots reduce_slots(const struct kilni_reduce_params *p)
@@ -340,18 +340,20 @@ static enum kiln_status launch_reduce(struct launch *l,
 	if (!plan.outputs)
 		return KILN_OK;
 	if (kilni_cuda_reduce_blocks(&plan) > INT32_MAX ||
-	    (plan.chunks > 1 && plan.outputs > INT32_MAX))
+	    (plan.chunks > 1 && kilni_cuda_finish_blocks(&plan) > INT32_MAX))
 		return kilni_fail(KILN_ERR_LIMIT, 0,
 				  "cuda: a reduction with %llu results",
 				  (unsigned long long)plan.outputs);
 	l->x = (unsigned)kilni_cuda_reduce_blocks(&plan);
 	l->y = plan.chunks;
 	KILNI_TRY(start_slot(l, kilni_dtype_stored(p->dtype),
-			     plan.columns > 1 ? slot.columns : slot.plain,
+			     plan.row           ? slot.rows
+			     : plan.columns > 1 ? slot.columns
+						: slot.plain,
 			     &plan, sizeof(plan)));
 	if (plan.chunks == 1)
 		return KILN_OK;
-	l->x = (unsigned)plan.outputs;
+	l->x = (unsigned)kilni_cuda_finish_blocks(&plan);
 	l->y = 1;
 	return start_slot(l, kilni_dtype_stored(p->dtype), slot.finish, &plan,
 			  sizeof(plan));

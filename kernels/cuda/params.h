@@ -33,7 +33,7 @@ struct kilni_cuda_reduce {
 	uint32_t lanes;        /* a power of two, at most 256 */
 	uint32_t columns;      /* neighbouring threads have different outputs */
 	uint32_t row;          /* elements of an output lie side by side */
-	uint32_t reserved;
+	uint32_t finish_lanes; /* threads per output of the second kernel */
 	uint32_t kept_rank;
 	uint32_t reduced_rank;
 	uint32_t out_bytes;    /* of a bool */
@@ -132,6 +132,16 @@ struct kilni_cuda_rows {
 	X(FINISH_MIN_AT, "reduce", "kl_finish_MIN_AT")                         \
 	X(FINISH_ANY, "reduce", "kl_finish_ANY")                               \
 	X(FINISH_ALL, "reduce", "kl_finish_ALL")                               \
+	X(ROWS_SUM, "reduce", "kl_rows_SUM")                                   \
+	X(ROWS_MEAN, "reduce", "kl_rows_MEAN")                                 \
+	X(ROWS_PROD, "reduce", "kl_rows_PROD")                                 \
+	X(ROWS_MAX, "reduce", "kl_rows_MAX")                                   \
+	X(ROWS_MIN, "reduce", "kl_rows_MIN")                                   \
+	X(ROWS_MAX_ABS, "reduce", "kl_rows_MAX_ABS")                           \
+	X(ROWS_MAX_AT, "reduce", "kl_rows_MAX_AT")                             \
+	X(ROWS_MIN_AT, "reduce", "kl_rows_MIN_AT")                             \
+	X(ROWS_ANY, "reduce", "kl_rows_ANY")                                   \
+	X(ROWS_ALL, "reduce", "kl_rows_ALL")                                   \
 	X(COLUMNS_SUM, "reduce", "kl_columns_SUM")				\
 	X(COLUMNS_MEAN, "reduce", "kl_columns_MEAN")				\
 	X(COLUMNS_PROD, "reduce", "kl_columns_PROD")				\

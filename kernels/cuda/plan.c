@@ -118,6 +118,10 @@ bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
 #define ROW_BLOCKS (4 * REDUCE_BLOCKS)
 /* Reads of a thread from which a chunk is worth a block of its own. */
 #define REDUCE_EACH 8
+/* Chunks that a thread of the second kernel should have, or more. */
+#define FINISH_EACH 4
+/* Elements of a chunk at most: they are counted in 32 bits. */
+#define CHUNK_MOST ((uint64_t)1 << 31)
 
 struct axis {
 	uint64_t size;
@@ -260,11 +264,18 @@ static void cut(const struct kilni_reduce_params *p,
 	uint64_t chunks = kilni_min_u64(blocks / kilni_cuda_reduce_blocks(r),
 					r->length / (step * REDUCE_EACH));
 
+	chunks = kilni_max_u64(chunks, kilni_div_up(r->length, CHUNK_MOST));
 	chunks = kilni_max_u64(chunks, 1);
 	r->chunk = kilni_max_u64(kilni_div_up(r->length, chunks), 1);
 	r->chunk = kilni_div_up(r->chunk, step) * step;
 	r->chunks = (uint32_t)kilni_max_u64(kilni_div_up(r->length, r->chunk),
 					    1);
+	r->finish_lanes = power_at_most(r->chunks / FINISH_EACH);
+}
+
+uint64_t kilni_cuda_finish_blocks(const struct kilni_cuda_reduce *r)
+{
+	return kilni_div_up(r->outputs, KILNI_CUDA_BLOCK / r->finish_lanes);
 }
 
 static void plan_shape(const struct kilni_reduce_params *p,

@@ -27,6 +27,8 @@ void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 			    struct kilni_cuda_reduce *plan);
 /* Blocks side by side of the first kernel. */
 uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r);
+/* And of the second, with several chunks. */
+uint64_t kilni_cuda_finish_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
 
 /* Gives the kernel, and its blocks. */

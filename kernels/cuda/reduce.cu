@@ -17,6 +17,23 @@
 
 typedef const struct kilni_cuda_reduce &params;
 
+/* ---- places ---- */
+
+DEVICE i64 offset_of(const u64 *size, const i64 *stride, u32 rank, u64 i)
+{
+	i64 offset = 0;
+
+	if (rank == 1)
+		return (i64)i * stride[0];
+	for (u32 d = rank; d > 0; d--) {
+		u64 q = i / size[d - 1];
+
+		offset += (i64)(i - q * size[d - 1]) * stride[d - 1];
+		i = q;
+	}
+	return offset;
+}
+
 /* ---- writing ---- */
 
 DEVICE void put_bool(params p, u64 o, bool x)
@@ -179,7 +196,7 @@ typedef i32 key;
 #endif
 #define QUIET (INFINITE | INFINITE >> 1)
 
-/* The zeros have the keys -1 and 0 and the same rank. */
+/* The zeros have the keys -1 and 0 and the rank 0. */
 template <bool least> struct order {
 	DEVICE key of(KL_T x)
 	{
@@ -190,7 +207,14 @@ template <bool least> struct order {
 			return TOP;
 		return least ? ~k : k;
 	}
-	DEVICE key rank(key k) { return k < 0 ? k + 1 : k; }
+	DEVICE key rank(KL_T x)
+	{
+		key b = BITS(x);
+		key s = least ? ~(b >> (WIDTH - 1)) : b >> (WIDTH - 1);
+		key m = b & TOP;
+
+		return m > INFINITE ? TOP : (m ^ s) - s;
+	}
 	DEVICE KL_T value(key k)
 	{
 		if (k == TOP)
@@ -207,7 +231,7 @@ typedef KL_T key;
 template <bool least> struct order {
 	/* The complement turns the order round, signed or not. */
 	DEVICE key of(KL_T x) { return least ? (key)~x : x; }
-	DEVICE key rank(key k) { return k; }
+	DEVICE key rank(KL_T x) { return of(x); }
 	DEVICE KL_T value(key k) { return least ? (KL_T)~k : k; }
 	DEVICE key lowest()
 	{
@@ -266,10 +290,13 @@ struct fold_abs {
 	DEVICE A join(A a, A b) { return a > b ? a : b; }
 };
 
-/* With the place of the first of the best. */
+/*
+ * The place of the first of the best. Its value is read again in the end, for
+ * ranks do not tell the zeros apart.
+ */
 template <bool least> struct fold_at {
 	struct A {
-		key k;
+		key rank;
 		u64 at;
 	};
 	DEVICE A neutral()
@@ -278,15 +305,24 @@ template <bool least> struct fold_at {
 	}
 	DEVICE A join(A a, A b)
 	{
-		key x = order<least>::rank(a.k), y = order<least>::rank(b.k);
-
-		return x > y || (x == y && a.at <= b.at) ? a : b;
+		return a.rank > b.rank || (a.rank == b.rank && a.at <= b.at)
+			       ? a
+			       : b;
 	}
 	DEVICE void put(params p, u64 o, A a)
 	{
-		if (p.out != 0)
-			KL_PUT(p.out, o, order<least>::value(a.k));
+		i64 stride = p.reduced_rank ? p.reduced_stride[0] : 0;
+		key k = order<least>::lowest();
+
 		put_index(p, o, a.at);
+		if (p.out == 0)
+			return;
+		if (a.at < p.length)
+			k = order<least>::of(value_of(((const stored *)p.in)
+				[offset_of(p.kept_size, p.kept_stride,
+					   p.kept_rank, o) +
+				 (i64)a.at * stride]));
+		KL_PUT(p.out, o, order<least>::value(k));
 	}
 };
 #endif
@@ -306,66 +342,36 @@ struct fold_all : fold_any {
 	DEVICE void put(params p, u64 o, A a) { put_bool(p, o, a == 0); }
 };
 
-/* ---- what an element gives, with its place or without ---- */
-
-template <class F> struct element {
-	DEVICE typename F::A of(stored x, u64 at)
-	{
-		return F::load(value_of(x));
-	}
-};
-#if !KL_IS_BOOL
-template <bool least> struct element<fold_at<least>> {
-	DEVICE typename fold_at<least>::A of(stored x, u64 at)
-	{
-		return { order<least>::of(value_of(x)), at };
-	}
-};
-#endif
-
 /* ---- walking ---- */
-
-DEVICE i64 offset_of(const u64 *size, const i64 *stride, u32 rank, u64 i)
-{
-	i64 offset = 0;
-
-	if (rank == 1)
-		return (i64)i * stride[0];
-	for (u32 d = rank; d > 0; d--) {
-		u64 q = i / size[d - 1];
-
-		offset += (i64)(i - q * size[d - 1]) * stride[d - 1];
-		i = q;
-	}
-	return offset;
-}
 
 /* Accumulators of a thread and output; elements go to them in turn. */
 #define TURNS 8
 /* Elements that are read at once along a row, and such reads at a time. */
 #define VECTOR (16 / (int)sizeof(stored))
-#define READS (VECTOR > 4 ? 2 : 4)
+#define READS (VECTOR > 8 ? 2 : 4)
+/* Reads after which the accumulators come again. */
+#define CYCLE (VECTOR < TURNS ? TURNS / VECTOR : 1)
 
-template <class F> struct turns {
-	typename F::A acc[TURNS];
+template <class F, int N = TURNS> struct turns {
+	typename F::A acc[N];
 
 	DEVICE void clear(turns &t)
 	{
 		KL_UNROLL
-		for (int j = 0; j < TURNS; j++)
+		for (int j = 0; j < N; j++)
 			t.acc[j] = F::neutral();
 	}
 
-	DEVICE void add(turns &t, int j, stored x, u64 at)
+	/* at: from where the chunk begins, of at most 2^31 elements or so. */
+	DEVICE void add(turns &t, int j, stored x, u32 at)
 	{
-		t.acc[j % TURNS] =
-			F::join(t.acc[j % TURNS], element<F>::of(x, at));
+		t.acc[j % N] = F::join(t.acc[j % N], F::load(value_of(x)));
 	}
 
-	DEVICE typename F::A join(turns &t)
+	DEVICE typename F::A join(turns &t, u64 begin)
 	{
 		KL_UNROLL
-		for (int w = TURNS / 2; w > 0; w /= 2) {
+		for (int w = N / 2; w > 0; w /= 2) {
 			KL_UNROLL
 			for (int j = 0; j < w; j++)
 				t.acc[j] = F::join(t.acc[j], t.acc[j + w]);
@@ -374,106 +380,243 @@ template <class F> struct turns {
 	}
 };
 
-/* VECTOR elements, at once where they are aligned. */
-DEVICE run<VECTOR> read_run(const stored *x, bool aligned)
+#if !KL_IS_BOOL
+/*
+ * An accumulator meets its elements in order: only a better one counts. One
+ * that meets none better than the lowest holds the chunk's first element.
+ */
+template <bool least, int N> struct turns<fold_at<least>, N> {
+	key rank[N];
+	u32 at[N];
+
+	DEVICE void clear(turns &t)
+	{
+		KL_UNROLL
+		for (int j = 0; j < N; j++) {
+			t.rank[j] = order<least>::lowest();
+			t.at[j] = 0;
+		}
+	}
+
+	DEVICE void add(turns &t, int j, stored x, u32 at)
+	{
+		key rank = order<least>::rank(value_of(x));
+		bool better = rank > t.rank[j % N];
+
+		t.rank[j % N] = better ? rank : t.rank[j % N];
+		t.at[j % N] = better ? at : t.at[j % N];
+	}
+
+	DEVICE typename fold_at<least>::A join(turns &t, u64 begin)
+	{
+		typename fold_at<least>::A a = { t.rank[0], t.at[0] };
+
+		KL_UNROLL
+		for (int j = 1; j < N; j++)
+			a = fold_at<least>::join(a, { t.rank[j], t.at[j] });
+		a.at += begin;
+		return a;
+	}
+};
+#endif
+
+/* VECTOR elements that may not be aligned. */
+DEVICE run<VECTOR> read_each(const stored *x)
 {
 	run<VECTOR> r;
 
-	if (aligned)
-		return read_aligned<VECTOR>(x);
 	KL_UNROLL
 	for (int e = 0; e < VECTOR; e++)
 		r.x[e] = x[e];
 	return r;
 }
 
-/* Elements that lie side by side; lanes threads take VECTOR each in turn. */
-template <class F>
-DEVICE typename F::A walk_row(const stored *x, u64 at, u64 n, u32 lane,
-			      u32 lanes)
+/* N reads of a thread, step apart, from the element i on. */
+template <class F, int N, bool ALIGNED>
+DEVICE void add_reads(turns<F> &t, const stored *x, u32 i, u32 step)
 {
-	bool aligned = ((u64)x & 15) == 0;
-	u64 whole = n / VECTOR * VECTOR;
-	u64 step = (u64)lanes * VECTOR, i = (u64)lane * VECTOR;
-	turns<F> t;
+	run<VECTOR> r[N];
 
-	turns<F>::clear(t);
-	for (; i + (READS - 1) * step < whole; i += READS * step) {
-		run<VECTOR> r[READS];
-
-		KL_UNROLL
-		for (int k = 0; k < READS; k++)
-			r[k] = read_run(x + i + k * step, aligned);
-		KL_UNROLL
-		for (int k = 0; k < READS; k++) {
-			KL_UNROLL
-			for (int e = 0; e < VECTOR; e++)
-				turns<F>::add(t, k * VECTOR + e, r[k].x[e],
-					      at + i + k * step + e);
-		}
-	}
-	for (; i < whole; i += step) {
-		run<VECTOR> r = read_run(x + i, aligned);
-
+	x += i;
+	KL_UNROLL
+	for (int k = 0; k < N; k++)
+		r[k] = ALIGNED ? read_aligned<VECTOR>(x + k * step)
+			       : read_each(x + k * step);
+	KL_UNROLL
+	for (int k = 0; k < N; k++) {
 		KL_UNROLL
 		for (int e = 0; e < VECTOR; e++)
-			turns<F>::add(t, e, r.x[e], at + i + e);
+			turns<F>::add(t, k * VECTOR + e, r[k].x[e],
+				      i + k * step + e);
 	}
-	for (i = whole + lane; i < n; i += lanes)
-		turns<F>::add(t, 0, x[i], at + i);
-	return turns<F>::join(t);
 }
 
-/* The elements first, first + step, ... below end of one output. */
+/*
+ * The n elements of a chunk that lie side by side; lanes threads take VECTOR
+ * each in turn. The same accumulators meet the same elements in the same order
+ * whether they are aligned or not.
+ */
 template <class F>
-DEVICE typename F::A walk(params p, const stored *x, u64 first, u64 end,
-			  u64 step)
+DEVICE typename F::A walk_row(const stored *x, u64 begin, u32 n, u32 lane,
+			      u32 lanes)
 {
-	i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
-	u64 i = first;
+	u32 whole = n / VECTOR * VECTOR;
+	u32 step = lanes * VECTOR;
+	u32 i = lane * VECTOR;
 	turns<F> t;
 
 	turns<F>::clear(t);
-	if (p.reduced_rank > 1) {
-		for (; i < end; i += step)
-			turns<F>::add(t, 0,
-				      x[offset_of(p.reduced_size,
-						  p.reduced_stride,
-						  p.reduced_rank, i)],
-				      i);
-		return turns<F>::join(t);
+	if (((u64)x & 15) == 0) {
+		for (; i + (READS - 1) * step < whole; i += READS * step)
+			add_reads<F, READS, true>(t, x, i, step);
 	}
-	for (; i + (TURNS - 1) * step < end; i += TURNS * step) {
-		stored r[TURNS];
-
-		KL_UNROLL
-		for (int j = 0; j < TURNS; j++)
-			r[j] = x[(i64)(i + j * step) * stride];
-		KL_UNROLL
-		for (int j = 0; j < TURNS; j++)
-			turns<F>::add(t, j, r[j], i + j * step);
-	}
-	for (; i < end; i += step)
-		turns<F>::add(t, 0, x[(i64)i * stride], i);
-	return turns<F>::join(t);
+	for (; i + (CYCLE - 1) * step < whole; i += CYCLE * step)
+		add_reads<F, CYCLE, false>(t, x, i, step);
+	for (; i < whole; i += step)
+		add_reads<F, 1, false>(t, x, i, step);
+	for (i = whole + lane; i < n; i += lanes)
+		turns<F>::add(t, 0, x[i], i);
+	return turns<F>::join(t, begin);
 }
 
-/* Joins the accumulators of count threads, step apart in the block. */
+/* The same of elements that lie apart, one read each. */
+#define FAR_TURNS 2
+#define FAR_READS 8
+
+/* The elements begin + lane, begin + lane + step, ... of one output. */
 template <class F>
-DEVICE typename F::A join_block(typename F::A acc, typename F::A *all,
-				u32 lane, u32 count, u32 step)
+DEVICE typename F::A walk(params p, const stored *x, u64 begin, u64 end,
+			  u32 lane, u64 step)
+{
+	typedef turns<F, FAR_TURNS> far;
+	i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
+	u64 i = begin + lane;
+	far t;
+
+	far::clear(t);
+	if (p.reduced_rank > 1) {
+		for (; i < end; i += step)
+			far::add(t, 0,
+				 x[offset_of(p.reduced_size, p.reduced_stride,
+					     p.reduced_rank, i)],
+				 (u32)(i - begin));
+		return far::join(t, begin);
+	}
+	for (; i + (FAR_READS - 1) * step < end; i += FAR_READS * step) {
+		stored r[FAR_READS];
+
+		KL_UNROLL
+		for (int j = 0; j < FAR_READS; j++)
+			r[j] = x[(i64)(i + j * step) * stride];
+		KL_UNROLL
+		for (int j = 0; j < FAR_READS; j++)
+			far::add(t, j, r[j], (u32)(i + j * step - begin));
+	}
+	for (; i < end; i += step)
+		far::add(t, 0, x[(i64)i * stride], (u32)(i - begin));
+	return far::join(t, begin);
+}
+
+/* ---- joining ---- */
+
+/* What the thread that many places on in the warp has. */
+template <class A> DEVICE A from_neighbour(A a, u32 places)
+{
+	u32 word[sizeof(A) / 4];
+
+	__builtin_memcpy(word, &a, sizeof(A));
+	KL_UNROLL
+	for (u32 i = 0; i < sizeof(A) / 4; i++)
+		__asm__ volatile("shfl.sync.down.b32 %0, %0, %1, 31, "
+				 "0xffffffff;"
+				 : "+r"(word[i])
+				 : "r"(places));
+	__builtin_memcpy(&a, word, sizeof(A));
+	return a;
+}
+
+#define WARP 32
+
+/* Joins the accumulators of lanes neighbouring threads; the first has it. */
+template <class F>
+DEVICE typename F::A join_lanes(typename F::A acc, typename F::A *all,
+				u32 lanes)
+{
+	u32 warp = thread() / WARP;
+
+	for (u32 w = (lanes < WARP ? lanes : WARP) / 2; w > 0; w /= 2)
+		acc = F::join(acc, from_neighbour(acc, w));
+	if (lanes <= WARP)
+		return acc;
+	if (thread() % WARP == 0)
+		all[warp] = acc;
+	__syncthreads();
+	if (thread() % lanes == 0)
+		for (u32 w = 1; w < lanes / WARP; w++)
+			acc = F::join(acc, all[warp + w]);
+	return acc;
+}
+
+/* The same of lanes threads step apart in the block, N accumulators each. */
+template <class F, int N>
+DEVICE void join_far(typename F::A *acc, typename F::A *all, u32 lane,
+		     u32 lanes, u32 step)
 {
 	u32 t = thread();
 
-	all[t] = acc;
-	for (u32 w = count / 2; w > 0; w /= 2) {
+	KL_UNROLL
+	for (int c = 0; c < N; c++)
+		all[c * BLOCK + t] = acc[c];
+	for (u32 w = lanes / 2; w > 0; w /= 2) {
 		__syncthreads();
-		if (lane < w)
-			all[t] = F::join(all[t], all[t + w * step]);
+		if (lane >= w)
+			continue;
+		KL_UNROLL
+		for (int c = 0; c < N; c++) {
+			acc[c] = F::join(acc[c], all[c * BLOCK + t + w * step]);
+			all[c * BLOCK + t] = acc[c];
+		}
 	}
-	return all[t];
 }
 
+/* ---- kernels ---- */
+
+DEVICE u64 end_of(params p, u64 begin)
+{
+	return p.length - begin < p.chunk ? p.length : begin + p.chunk;
+}
+
+template <class F> DEVICE void put_chunk(params p, u64 o, typename F::A acc)
+{
+	if (p.chunks == 1)
+		F::put(p, o, acc);
+	else
+		((typename F::A *)p.partial)[block_y() * p.outputs + o] = acc;
+}
+
+/* Elements of an output side by side. */
+template <class F> DEVICE void reduce_rows(params p)
+{
+	static SHARED char memory[BLOCK / WARP * sizeof(typename F::A)]
+		__attribute__((aligned(16)));
+	u32 shift = (u32)__builtin_ctz(p.lanes);
+	u32 lane = thread() & (p.lanes - 1);
+	u64 o = block_x() * (BLOCK >> shift) + (thread() >> shift);
+	u64 begin = block_y() * p.chunk;
+	typename F::A acc = F::neutral();
+
+	if (o < p.outputs)
+		acc = walk_row<F>((const stored *)p.in + begin +
+					  offset_of(p.kept_size, p.kept_stride,
+						    p.kept_rank, o),
+				  begin, (u32)(end_of(p, begin) - begin), lane,
+				  p.lanes);
+	acc = join_lanes<F>(acc, (typename F::A *)memory, p.lanes);
+	if (lane == 0 && o < p.outputs)
+		put_chunk<F>(p, o, acc);
+}
+
+/* Any other. */
 template <class F> DEVICE void reduce(params p)
 {
 	static SHARED char memory[BLOCK * sizeof(typename F::A)]
@@ -485,26 +628,17 @@ template <class F> DEVICE void reduce(params p)
 	u64 o = block_x() * per_block +
 		(p.columns ? t & (per_block - 1) : t / p.lanes);
 	u64 begin = block_y() * p.chunk;
-	u64 end = p.length - begin < p.chunk ? p.length : begin + p.chunk;
 	typename F::A acc = F::neutral();
 
-	if (o < p.outputs) {
-		const stored *x = (const stored *)p.in +
-				  offset_of(p.kept_size, p.kept_stride,
-					    p.kept_rank, o);
-
-		acc = p.row ? walk_row<F>(x + begin, begin, end - begin, lane,
-					  p.lanes)
-			    : walk<F>(p, x, begin + lane, end, p.lanes);
-	}
-	acc = join_block<F>(acc, all, lane, p.lanes,
-			    p.columns ? per_block : 1);
-	if (lane != 0 || o >= p.outputs)
-		return;
-	if (p.chunks == 1)
-		F::put(p, o, acc);
-	else
-		((typename F::A *)p.partial)[block_y() * p.outputs + o] = acc;
+	if (o < p.outputs)
+		acc = walk<F>(p,
+			      (const stored *)p.in +
+				      offset_of(p.kept_size, p.kept_stride,
+						p.kept_rank, o),
+			      begin, end_of(p, begin), lane, p.lanes);
+	join_far<F, 1>(&acc, all, lane, p.lanes, p.columns ? per_block : 1);
+	if (lane == 0 && o < p.outputs)
+		put_chunk<F>(p, o, acc);
 }
 
 /* Columns, of which a thread has several side by side. */
@@ -512,38 +646,41 @@ template <class F> DEVICE void reduce(params p)
 
 template <class F> DEVICE void reduce_columns(params p)
 {
-	static SHARED char memory[BLOCK * sizeof(typename F::A)]
+	typedef turns<F, FAR_TURNS> far;
+	static SHARED char memory[COLUMNS * BLOCK * sizeof(typename F::A)]
 		__attribute__((aligned(16)));
 	typename F::A *all = (typename F::A *)memory;
 	u32 per_block = BLOCK / p.lanes;
 	u32 lane = thread() / per_block;
 	u64 o = (block_x() * per_block + thread() % per_block) * COLUMNS;
 	u64 begin = block_y() * p.chunk;
-	u64 end = p.length - begin < p.chunk ? p.length : begin + p.chunk;
+	u64 end = end_of(p, begin);
 	i64 stride = p.reduced_rank == 1 ? p.reduced_stride[0] : 0;
 	u64 i = begin + lane;
-	turns<F> t[COLUMNS];
+	far t[COLUMNS];
+	typename F::A acc[COLUMNS];
 
 	KL_UNROLL
 	for (int c = 0; c < COLUMNS; c++)
-		turns<F>::clear(t[c]);
+		far::clear(t[c]);
 	if (o < p.outputs) {
 		const stored *x = (const stored *)p.in +
 				  offset_of(p.kept_size, p.kept_stride,
 					    p.kept_rank, o);
 
-		for (; i + (TURNS - 1) * p.lanes < end; i += TURNS * p.lanes) {
-			run<COLUMNS> r[TURNS];
+		for (; i + (FAR_READS - 1) * p.lanes < end;
+		     i += FAR_READS * p.lanes) {
+			run<COLUMNS> r[FAR_READS];
 
 			KL_UNROLL
-			for (int j = 0; j < TURNS; j++)
+			for (int j = 0; j < FAR_READS; j++)
 				r[j] = read_aligned<COLUMNS>(
 					x + (i64)(i + j * p.lanes) * stride);
 			KL_UNROLL
-			for (int j = 0; j < TURNS; j++) {
+			for (int j = 0; j < FAR_READS; j++) {
 				KL_UNROLL
 				for (int c = 0; c < COLUMNS; c++)
-					turns<F>::add(t[c], j, r[j].x[c], i);
+					far::add(t[c], j, r[j].x[c], 0);
 			}
 		}
 		for (; i < end; i += p.lanes) {
@@ -552,44 +689,72 @@ template <class F> DEVICE void reduce_columns(params p)
 
 			KL_UNROLL
 			for (int c = 0; c < COLUMNS; c++)
-				turns<F>::add(t[c], 0, r.x[c], i);
+				far::add(t[c], 0, r.x[c], 0);
 		}
 	}
 	KL_UNROLL
-	for (int c = 0; c < COLUMNS; c++) {
-		typename F::A acc =
-			join_block<F>(turns<F>::join(t[c]), all, lane, p.lanes,
-				      per_block);
-
-		if (lane == 0 && o < p.outputs) {
-			if (p.chunks == 1)
-				F::put(p, o + c, acc);
-			else
-				((typename F::A *)p.partial)
-					[block_y() * p.outputs + o + c] = acc;
-		}
-		__syncthreads();
-	}
+	for (int c = 0; c < COLUMNS; c++)
+		acc[c] = far::join(t[c], 0);
+	join_far<F, COLUMNS>(acc, all, lane, p.lanes, per_block);
+	if (lane != 0 || o >= p.outputs)
+		return;
+	KL_UNROLL
+	for (int c = 0; c < COLUMNS; c++)
+		put_chunk<F>(p, o + c, acc[c]);
 }
 
-/* A block joins the chunks of one output. */
+/* Chunks that a thread reads at a time. */
+#define AHEAD 8
+
+/* Joins the chunks of an output; neighbouring threads have other outputs. */
 template <class F> DEVICE void finish(params p)
 {
 	static SHARED char memory[BLOCK * sizeof(typename F::A)]
 		__attribute__((aligned(16)));
 	typename F::A *all = (typename F::A *)memory;
-	const typename F::A *partial = (const typename F::A *)p.partial;
+	u32 lanes = p.finish_lanes, per_block = BLOCK / lanes;
+	u32 lane = thread() / per_block;
+	u64 o = block_x() * per_block + thread() % per_block;
 	typename F::A acc = F::neutral();
-	u64 o = block_x();
 
-	for (u32 c = thread(); c < p.chunks; c += BLOCK)
-		acc = F::join(acc, partial[c * p.outputs + o]);
-	acc = join_block<F>(acc, all, thread(), BLOCK, 1);
-	if (thread() == 0)
+	if (o < p.outputs) {
+		const typename F::A *partial =
+			(const typename F::A *)p.partial + o;
+
+		for (u32 c = lane; c < p.chunks; c += AHEAD * lanes) {
+			typename F::A next[AHEAD];
+
+			/* The first of them for those that are not there. */
+			KL_UNROLL
+			for (u32 k = 0; k < AHEAD; k++) {
+				u32 at = c + k * lanes;
+
+				next[k] = partial[(at < p.chunks ? at : c) *
+						  p.outputs];
+			}
+			KL_UNROLL
+			for (u32 k = 0; k < AHEAD; k++)
+				if (c + k * lanes < p.chunks)
+					acc = F::join(acc, next[k]);
+		}
+	}
+	join_far<F, 1>(&acc, all, lane, lanes, per_block);
+	if (lane == 0 && o < p.outputs)
 		F::put(p, o, acc);
 }
 
+/*
+ * Blocks that a multiprocessor holds: 64 registers for each thread, without
+ * which the assembler takes fewer and has fewer reads under way.
+ */
+#define RESIDENT 4
+
 #define ENTRY(ID, fold)                                                        \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK, RESIDENT)))              \
+	kl_rows_##ID(const struct kilni_cuda_reduce p)                         \
+	{                                                                      \
+		reduce_rows<fold>(p);                                          \
+	}                                                                      \
 	KL_GLOBAL __attribute__((launch_bounds(BLOCK)))                        \
 	kl_reduce_##ID(const struct kilni_cuda_reduce p)                       \
 	{                                                                      \
@@ -603,7 +768,7 @@ template <class F> DEVICE void finish(params p)
 
 #define ENTRY_COLUMNS(ID, fold)                                                \
 	ENTRY(ID, fold)                                                        \
-	KL_GLOBAL __attribute__((launch_bounds(BLOCK)))                        \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK, RESIDENT)))              \
 	kl_columns_##ID(const struct kilni_cuda_reduce p)                      \
 	{                                                                      \
 		reduce_columns<fold>(p);                                       \

@@ -297,6 +297,8 @@ void stub_run_kernel(const char *name, void *params)
 		run_rows(params);
 	else if (begins(name, "kl_reduce_"))
 		run_reduce(name + strlen("kl_reduce_"), params);
+	else if (begins(name, "kl_rows_"))
+		run_reduce(name + strlen("kl_rows_"), params);
 	else if (begins(name, "kl_columns_"))
 		run_reduce(name + strlen("kl_columns_"), params);
 	else if (begins(name, "kl_softmax_"))

@@ -12,6 +12,7 @@
 
 #include "kernels/abi.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cuda/plan.h"
 #include "kernels/registry.h"
 
 #define GUARD 64
@@ -1216,6 +1217,49 @@ START_TEST(test_late_column)
 }
 END_TEST
 
+/* ---- How CUDA cuts ---- */
+
+static void check_cut(uint64_t outputs, uint64_t length, bool rows)
+{
+	struct kilni_reduce_params p = {
+		.in = 4096, .op = KILNI_OP_SUM, .axes = 2, .dtype = KILN_F32,
+		.out_dtype = KILN_F32, .rank = 2, .shape = { outputs, length },
+		.stride = { rows ? (int64_t)length : 1,
+			    rows ? 1 : (int64_t)outputs },
+	};
+	struct kilni_cuda_reduce r;
+
+	kilni_cuda_plan_reduce(&p, &r);
+	EXPECT_EQ(r.outputs, outputs);
+	EXPECT(r.chunks >= 1 && r.chunks <= 65535);
+	EXPECT(r.chunks * r.chunk >= length);
+	EXPECT((r.chunks - 1) * r.chunk < length);
+	/* Places in a chunk are counted in 32 bits. */
+	EXPECT(r.chunk <= UINT64_C(3) << 30);
+	EXPECT(r.lanes && r.lanes <= 256 && !(r.lanes & (r.lanes - 1)));
+	EXPECT(r.finish_lanes && r.finish_lanes <= 256 &&
+	       !(r.finish_lanes & (r.finish_lanes - 1)));
+	EXPECT(kilni_cuda_finish_blocks(&r) * (256 / r.finish_lanes) >=
+	       outputs);
+	if (r.chunks > 1)
+		EXPECT(kilni_cuda_reduce_workspace(&p) >=
+		       outputs * r.chunks * sizeof(uint64_t));
+}
+
+START_TEST(test_cuda_cuts)
+{
+	static const uint64_t sizes[] = { 1, 2, 31, 256, 4097, 1 << 20,
+					  (UINT64_C(1) << 32) + 5,
+					  UINT64_C(1) << 40 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
+			check_cut(sizes[i], sizes[j], true);
+			check_cut(sizes[i], sizes[j], false);
+		}
+}
+END_TEST
+
 static Suite *reduce_suite(void)
 {
 	Suite *suite = suite_create("reduce_kernel");
@@ -1248,6 +1292,7 @@ static Suite *reduce_suite(void)
 	tcase_add_test(threads, test_widths_of_views);
 	tcase_add_test(threads, test_short_last_chunk);
 	tcase_add_test(threads, test_workspace_is_pure);
+	tcase_add_test(threads, test_cuda_cuts);
 	suite_add_tcase(suite, views_case);
 	suite_add_tcase(suite, corners);
 	suite_add_tcase(suite, threads);
