@@ -88,10 +88,16 @@ static void explain(struct kilni_vk_hw *hw)
 {
 	const VkPhysicalDeviceProperties *p = &hw->physical->properties;
 
+	char subgroups[32] = "no subgroups";
+
+	if (hw->subgroup)
+		snprintf(subgroups, sizeof(subgroups), "subgroups of %u",
+			 hw->subgroup);
 	snprintf(hw->explain, sizeof(hw->explain),
-		 "%s; Vulkan %u.%u; %s;%s host %s pages", p->deviceName,
+		 "%s; Vulkan %u.%u; %s; %s;%s host %s pages", p->deviceName,
 		 VK_API_VERSION_MAJOR(p->apiVersion),
 		 VK_API_VERSION_MINOR(p->apiVersion), hw->physical->driver,
+		 subgroups,
 		 hw->physical->doubles ? "" : " no f64;",
 		 !hw->mapped[KILNI_VK_PAGES] ? "copies to and from"
 		 : hw->reads_mapped          ? "reads and writes"
@@ -110,6 +116,8 @@ static enum kiln_status choose_kernels(struct kilni_vk_hw *hw)
 		limits->maxComputeWorkGroupInvocations >= TILE_THREADS &&
 		limits->maxComputeWorkGroupSize[0] >= TILE_THREADS;
 	hw->tiles = tiles && hw->can_tile;
+	if (hw->physical->subgroup && hw->group % hw->physical->subgroup == 0)
+		hw->subgroup = hw->physical->subgroup;
 	hw->turns = hw->physical->software ? TURNS_SOFTWARE : UINT64_MAX;
 	return KILN_OK;
 }

@@ -44,6 +44,7 @@ struct kilni_vk_physical {
 	unsigned timestamp_bits;   /* of its clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
 	unsigned denormals;        /* widths asked to keep them: 16, 32, 64 */
+	unsigned subgroup;         /* threads that shuffle; 0: none do */
 	bool software;
 	bool doubles;              /* 64-bit floats, with all their values */
 	bool keeps_denormals;      /* of f32; those of f64 all devices keep */
@@ -448,6 +449,7 @@ struct kilni_vk_hw {
 	unsigned group;            /* threads of a workgroup */
 	bool tiles;                /* it gains by kernels that share memory */
 	bool can_tile;             /* it has what they need */
+	unsigned subgroup;         /* of a group's threads; 0: not used */
 	uint64_t turns;            /* of a thread's loops, at most */
 
 	/* Memory. */

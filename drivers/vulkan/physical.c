@@ -28,6 +28,7 @@
 	X("shaderSignedZeroInfNanPreserveFloat64")                             \
 	X("shaderDenormPreserveFloat32")                                       \
 	X("timestampValidBits")                                                \
+	X("subgroupSupportedOperations")                                       \
 	X(VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)                                  \
 	X(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)
 
@@ -214,6 +215,22 @@ static void read_denormals(struct kilni_vk_physical *p,
 			      !hidden);
 }
 
+/* What kernels use of subgroups: that they are there, and shuffles. */
+#define SUBGROUP_OPERATIONS                                                    \
+	(VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT)
+
+static unsigned subgroup_size(const VkPhysicalDeviceVulkan11Properties *p)
+{
+	bool works = p->subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+		     (p->subgroupSupportedOperations & SUBGROUP_OPERATIONS) ==
+			     SUBGROUP_OPERATIONS &&
+		     p->subgroupSize > 1;
+
+	return works && !is_hidden("subgroupSupportedOperations")
+		       ? p->subgroupSize
+		       : 0;
+}
+
 static void read_properties(const struct kilni_vk_loader *vk,
 			    struct kilni_vk_physical *p)
 {
@@ -268,6 +285,7 @@ static void read_properties(const struct kilni_vk_loader *vk,
 	snprintf(p->driver, sizeof(p->driver), "%s %s", p12.driverName,
 		 p12.driverInfo);
 	read_denormals(p, &p12);
+	p->subgroup = subgroup_size(&p11);
 	p->max_allocation_bytes = p11.maxMemoryAllocationSize;
 	p->max_buffer_bytes = p13.maxBufferSize ? p13.maxBufferSize
 						: p->max_allocation_bytes;

@@ -7,6 +7,7 @@
 
 #include "drivers/vulkan/denormals.h"
 #include "drivers/vulkan/doubles.h"
+#include "drivers/vulkan/subgroups.h"
 #include "drivers/vulkan/trim.h"
 #include "kernels/vulkan/spirv.h"
 
@@ -122,17 +123,24 @@ static enum kiln_status create_from(struct kilni_vk_hw *hw,
 
 /*
  * Makes the module one that the device may have. KILN_ERR_UNSUPPORTED, the
- * record left alone: it computes with doubles, and the device has none.
+ * record left alone: it computes with what the device has not.
  */
 static enum kiln_status fit(const struct kilni_vk_hw *hw, uint32_t *trimmed,
 			    size_t *bytes)
 {
-	if (hw->physical->doubles)
+	if (hw->physical->doubles && hw->physical->subgroup)
 		return KILN_OK;
 	if (!trimmed)
 		return kilni_fail(KILN_ERR_NO_MEMORY, ENOMEM,
 				  "vulkan: no memory for a kernel");
-	return kilni_vk_drop_doubles(trimmed, bytes);
+	if (!hw->physical->subgroup &&
+	    !kilni_vk_drop_subgroups(trimmed, bytes))
+		return kilni_fail(KILN_ERR_UNSUPPORTED, 0,
+				  "vulkan: a kernel works with subgroups, "
+				  "which %s lacks",
+				  hw->physical->properties.deviceName);
+	return hw->physical->doubles ? KILN_OK
+				     : kilni_vk_drop_doubles(trimmed, bytes);
 }
 
 /* The kernel's module, as small as it can be. */

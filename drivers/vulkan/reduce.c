@@ -36,6 +36,15 @@ static unsigned result_dtype(const struct kilni_reduce_params *p)
 	return result_flags(p) & KILNI_VK_INDEXED ? p->index_dtype : 0;
 }
 
+static uint16_t join_of(const struct kilni_vk_batch *batch,
+			enum kilni_vk_reduce_mode mode)
+{
+	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_MERGE_THREADS ||
+	    !kilni_vk_hw_of(batch->queue->base.hw)->subgroup)
+		return KILNI_VK_JOIN_SHARED;
+	return KILNI_VK_JOIN_SUBGROUPS;
+}
+
 static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 				    const struct kilni_reduce_params *p,
 				    const struct kilni_vk_reduce *r,
@@ -54,8 +63,9 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 		      fold_of(p->op));
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = (uint16_t)mode;
-	kernel->constant[2] = (uint16_t)result_dtype(p);
-	kernel->constant[3] = (uint16_t)flags;
+	kernel->constant[2] = join_of(batch, mode);
+	kernel->constant[3] = (uint16_t)(flags | result_dtype(p)
+						 << KILNI_VK_RESULT_SHIFT);
 	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_MERGE_THREADS)
 		kilni_vk_set_threads(batch, &dispatch, parts);
 	else
@@ -66,6 +76,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 					const struct kilni_reduce_params *p)
 {
+	unsigned flags = result_flags(p);
 	struct kilni_vk_reduce_plan plan;
 
 	kilni_vk_plan_reduce(p, &plan);
@@ -73,13 +84,13 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 		return KILN_OK;
 	if (plan.params.chunks == 1)
 		return record_pass(batch, p, &plan.params, plan.mode,
-				   result_flags(p));
+				   flags);
 	KILNI_TRY(record_pass(batch, p, &plan.params, plan.mode,
-			      KILNI_VK_PARTIAL));
+			      KILNI_VK_PARTIAL | (flags & KILNI_VK_INDEXED)));
 	kilni_vk_barrier(batch);
 	return record_pass(batch, p, &plan.params,
 			   plan.params.chunks < MERGE_GROUP_LEAST
 				   ? KILNI_VK_MERGE_THREADS
 				   : KILNI_VK_MERGE_GROUPS,
-			   result_flags(p));
+			   flags);
 }

@@ -20,15 +20,24 @@ enum kilni_vk_reduce_mode {
 	KILNI_VK_BY_GROUPS,     /* a group for each output and chunk */
 	KILNI_VK_BY_THREADS,    /* a thread for each */
 	KILNI_VK_MERGE_GROUPS,  /* chunks' partials: a group for each output */
-	KILNI_VK_MERGE_THREADS  /* the same, a thread for each */
+	KILNI_VK_MERGE_THREADS, /* the same, a thread for each */
+	KILNI_VK_BY_RUNS        /* a group for each, 16 bytes at a time */
 };
 
-/* Bits of constant 3 of reduce.kl. */
+/* How the threads of a group join what they have: constant 2 of reduce.kl. */
+enum kilni_vk_reduce_join {
+	KILNI_VK_JOIN_SHARED,   /* by shared memory */
+	KILNI_VK_JOIN_SUBGROUPS /* by subgroups first */
+};
+
+/* Bits of constant 3 of reduce.kl; the result's dtype stands above them. */
 enum kilni_vk_reduce_flags {
 	KILNI_VK_PARTIAL = 1, /* write accumulators to the workspace */
 	KILNI_VK_VALUED = 2,  /* write values to out */
-	KILNI_VK_INDEXED = 4, /* write positions to index */
+	KILNI_VK_INDEXED = 4, /* positions are wanted, or written to index */
 };
+
+#define KILNI_VK_RESULT_SHIFT 8
 
 /*
  * Offsets are in elements. Element pos of output o is at in + kept(o) +

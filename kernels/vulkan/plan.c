@@ -19,6 +19,9 @@
 #define THREAD_CHUNK 64
 #define CHUNKS_MOST 4096
 #define PARTIAL_BYTES 16
+/* A chunk is whole runs of any dtype, and so long that 32 bits count it. */
+#define RUN_MOST 16
+#define RUNS_CHUNK_MOST ((uint64_t)1 << 30)
 
 struct axes {
 	unsigned rank;
@@ -79,6 +82,15 @@ static enum kilni_vk_reduce_mode choose_mode(const struct kilni_vk_reduce *r)
 	return KILNI_VK_BY_GROUPS;
 }
 
+/* Elements that lie side by side are read in runs. */
+static bool has_runs(const struct kilni_vk_reduce_plan *plan)
+{
+	const struct kilni_vk_reduce *r = &plan->params;
+
+	return plan->mode == KILNI_VK_BY_GROUPS && r->reduced_rank == 1 &&
+	       r->reduced_stride[0] == 1 && r->chunk <= RUNS_CHUNK_MOST;
+}
+
 /* A function of sizes alone. */
 static void cut(struct kilni_vk_reduce_plan *plan)
 {
@@ -90,7 +102,7 @@ static void cut(struct kilni_vk_reduce_plan *plan)
 					r->length / least);
 
 	chunks = kilni_max_u64(kilni_min_u64(chunks, CHUNKS_MOST), 1);
-	r->chunk = kilni_div_up(r->length, chunks);
+	r->chunk = kilni_align_up(kilni_div_up(r->length, chunks), RUN_MOST);
 	r->chunks = r->chunk ? kilni_div_up(r->length, r->chunk) : 1;
 }
 
@@ -103,6 +115,8 @@ void kilni_vk_plan_reduce(const struct kilni_reduce_params *p,
 		return;
 	plan->mode = choose_mode(&plan->params);
 	cut(plan);
+	if (has_runs(plan))
+		plan->mode = KILNI_VK_BY_RUNS;
 	plan->params.in = p->in;
 	plan->params.out = p->out;
 	plan->params.index = p->index;
