@@ -6,6 +6,10 @@
 /* So many chunks are merged by a group, fewer by a thread. */
 #define MERGE_GROUP_LEAST 64
 
+/* Rows that a subgroup takes, and how many there must be. */
+#define SUBGROUP_BYTES_MOST 4096
+#define SUBGROUP_OUTPUTS_LEAST 1024
+
 static unsigned fold_of(unsigned op)
 {
 	switch (op) {
@@ -36,6 +40,21 @@ static unsigned result_dtype(const struct kilni_reduce_params *p)
 	return result_flags(p) & KILNI_VK_INDEXED ? p->index_dtype : 0;
 }
 
+/* Short rows are a subgroup's work, where there are many. */
+static enum kilni_vk_reduce_mode mode_of(const struct kilni_vk_batch *batch,
+					 const struct kilni_vk_reduce_plan *plan,
+					 const struct kilni_reduce_params *p)
+{
+	const struct kilni_vk_reduce *r = &plan->params;
+
+	if (plan->mode == KILNI_VK_BY_RUNS && r->chunks == 1 &&
+	    r->length * kilni_dtype_bytes[p->dtype] <= SUBGROUP_BYTES_MOST &&
+	    r->outputs >= SUBGROUP_OUTPUTS_LEAST &&
+	    kilni_vk_hw_of(batch->queue->base.hw)->subgroup)
+		return KILNI_VK_BY_SUBGROUPS;
+	return plan->mode;
+}
+
 static uint16_t join_of(const struct kilni_vk_batch *batch,
 			enum kilni_vk_reduce_mode mode)
 {
@@ -56,6 +75,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	};
 	bool merges = mode == KILNI_VK_MERGE_GROUPS ||
 		      mode == KILNI_VK_MERGE_THREADS;
+	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 	uint64_t parts = merges ? r->outputs : r->outputs * r->chunks;
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 
@@ -68,6 +88,8 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 						 << KILNI_VK_RESULT_SHIFT);
 	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_MERGE_THREADS)
 		kilni_vk_set_threads(batch, &dispatch, parts);
+	else if (mode == KILNI_VK_BY_SUBGROUPS)
+		kilni_vk_set_threads(batch, &dispatch, parts * hw->subgroup);
 	else
 		kilni_vk_set_groups(batch, &dispatch, parts);
 	return kilni_vk_dispatch(batch, &dispatch);
@@ -83,8 +105,8 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 	if (!plan.params.outputs)
 		return KILN_OK;
 	if (plan.params.chunks == 1)
-		return record_pass(batch, p, &plan.params, plan.mode,
-				   flags);
+		return record_pass(batch, p, &plan.params,
+				   mode_of(batch, &plan, p), flags);
 	KILNI_TRY(record_pass(batch, p, &plan.params, plan.mode,
 			      KILNI_VK_PARTIAL | (flags & KILNI_VK_INDEXED)));
 	kilni_vk_barrier(batch);

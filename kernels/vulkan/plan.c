@@ -13,7 +13,7 @@
 /* Fewer elements than this are one thread's work. */
 #define GROUP_LEAST 32
 /* What fills a device, and what a chunk is worth at least. */
-#define GROUPS_WANTED 4096
+#define GROUPS_WANTED 2048
 #define THREADS_WANTED 262144
 #define GROUP_CHUNK 4096
 #define THREAD_CHUNK 64
