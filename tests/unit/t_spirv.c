@@ -8,8 +8,10 @@
 
 #include "drivers/vulkan/denormals.h"
 #include "drivers/vulkan/doubles.h"
+#include "drivers/vulkan/subgroups.h"
 #include "drivers/vulkan/trim.h"
 #include "kernels/registry.h"
+#include "kernels/vulkan/params.h"
 #include "kernels/vulkan/spirv.h"
 #include "suite.h"
 
@@ -303,6 +305,97 @@ START_TEST(other_kernels_with_doubles)
 }
 END_TEST
 
+/* ---- subgroups ---- */
+
+static void expect_without(const uint32_t *have, size_t words,
+			   const uint32_t *want, size_t want_words)
+{
+	uint32_t *word = malloc(words * sizeof(*word));
+	size_t bytes = words * sizeof(*word);
+
+	ck_assert_ptr_nonnull(word);
+	memcpy(word, have, bytes);
+	ck_assert(kilni_vk_drop_subgroups(word, &bytes));
+	ck_assert_uint_eq(bytes, want_words * sizeof(*word));
+	ck_assert_mem_eq(word, want, bytes);
+	free(word);
+}
+
+#define WITH_PLACES(places) 0x0005000f + 0x10000 * (places), 5, 7, 0x6e69616d, 0
+#define SIZE_IS(id) 0x00040047, id, 11, 36
+#define BUILTIN_GROUP(id) 0x00040047, id, 11, 26
+#define INPUT(id) 0x0004003b, 4, id, 1
+
+/* Capabilities, the variable, what tells of it; the others stay. */
+START_TEST(subgroups_that_nothing_needs)
+{
+	const uint32_t have[] = { HEADER, CAPABILITY_SHADER, 0x00020011, 61,
+				  0x00020011, 65, MEMORY_MODEL, WITH_PLACES(2),
+				  8, 6, LOCAL_SIZE, SIZE_IS(8),
+				  BUILTIN_GROUP(6), INPUT(8), INPUT(6) };
+	const uint32_t want[] = { HEADER, CAPABILITY_SHADER, MEMORY_MODEL,
+				  WITH_PLACES(1), 6, LOCAL_SIZE,
+				  BUILTIN_GROUP(6), INPUT(6) };
+
+	expect_without(have, WORDS(have), want, WORDS(want));
+	expect_without(want, WORDS(want), want, WORDS(want));
+}
+END_TEST
+
+START_TEST(subgroups_that_are_needed)
+{
+	/* A shuffle, and a look at the size. */
+	uint32_t shuffles[] = { HEADER, CAPABILITY_SHADER, 0x00020011, 65,
+				0x0006015a, 2, 8, 3, 4, 5 };
+	uint32_t looks[] = { HEADER, CAPABILITY_SHADER, SIZE_IS(8), INPUT(8),
+			     0x0004003d, 2, 5, 8 };
+	size_t bytes = sizeof(shuffles);
+
+	ck_assert(!kilni_vk_drop_subgroups(shuffles, &bytes));
+	ck_assert_uint_eq(bytes, sizeof(shuffles));
+	bytes = sizeof(looks);
+	ck_assert(!kilni_vk_drop_subgroups(looks, &bytes));
+	ck_assert_uint_eq(bytes, sizeof(looks));
+}
+END_TEST
+
+static void check_ways(const struct kilni_spirv *spirv, uint16_t mode)
+{
+	bool groups = mode != KILNI_VK_BY_THREADS &&
+		      mode != KILNI_VK_MERGE_THREADS;
+
+	for (uint16_t join = 0; join < 2; join++) {
+		const uint16_t constant[4] = { KILNI_OP_SUM, mode, join, 2 };
+		bool needs = (groups && join) || mode == KILNI_VK_BY_SUBGROUPS;
+		size_t bytes = 0;
+		uint32_t *words = kilni_vk_trim(spirv->words, spirv->bytes,
+						constant, 4, &bytes);
+
+		ck_assert_ptr_nonnull(words);
+		ck_assert_msg(kilni_vk_drop_subgroups(words, &bytes) == !needs,
+			      "%s, way %d, join %d", spirv->name, mode, join);
+		free(words);
+	}
+}
+
+/* Each way of reducing that a device without them takes can do without. */
+START_TEST(reductions_without_subgroups)
+{
+	unsigned tried = 0;
+
+	for (unsigned i = 0; i < kilni_spirv_count; i++) {
+		const struct kilni_spirv *spirv = &kilni_spirv_modules[i];
+
+		if (strncmp(spirv->name, "reduce", 6))
+			continue;
+		for (uint16_t way = 0; way <= KILNI_VK_BY_SUBGROUPS; way++)
+			check_ways(spirv, way);
+		tried++;
+	}
+	ck_assert_uint_eq(tried, 12 * 4 + 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spirv");
@@ -314,6 +407,9 @@ int main(void)
 	tcase_add_test(modules, doubles_that_are_needed);
 	tcase_add_test(modules, kernels_without_doubles);
 	tcase_add_test(modules, other_kernels_with_doubles);
+	tcase_add_test(modules, subgroups_that_nothing_needs);
+	tcase_add_test(modules, subgroups_that_are_needed);
+	tcase_add_test(modules, reductions_without_subgroups);
 	suite_add_tcase(suite, modules);
 	return run_suite(suite);
 }

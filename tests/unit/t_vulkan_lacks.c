@@ -87,13 +87,14 @@ END_TEST
 
 static const char *const optional[] = {
 	"timestampValidBits",
+	"subgroupSupportedOperations",
 	"VK_EXT_pci_bus_info",
 	"VK_EXT_external_memory_host",
 	"shaderFloat64",
 	"shaderSignedZeroInfNanPreserveFloat64",
 	/* All at once. */
-	("timestampValidBits,VK_EXT_pci_bus_info,VK_EXT_external_memory_host,"
-	 "shaderFloat64,shaderSignedZeroInfNanPreserveFloat64"),
+	("timestampValidBits,subgroupSupportedOperations,VK_EXT_pci_bus_info,"
+	 "VK_EXT_external_memory_host,shaderFloat64,shaderSignedZeroInfNanPreserveFloat64"),
 };
 
 START_TEST(opened_without)

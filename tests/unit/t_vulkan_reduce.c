@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions on a Vulkan device whose elements lie side by side: rows that
+ * begin anywhere, ends that fill no 16 bytes, rows for a subgroup each, rows
+ * cut into chunks; with subgroups and without. What is wanted is counted here.
+ */
+#include "api.h"
+
+#include "base/base.h"
+#include "there.h"
+
+#define SELECTOR "vulkan:cpu"
+
+static struct kiln_device *device;
+
+static void open_with(void)
+{
+	device = open_device(SELECTOR);
+	ck_assert_ptr_nonnull(strstr(kiln_device_describe(device),
+				     "; subgroups of "));
+}
+
+static void open_without(void)
+{
+	setenv("KILN_VULKAN_HIDE", "subgroupSupportedOperations", 1);
+	device = open_device(SELECTOR);
+	ck_assert_ptr_nonnull(strstr(kiln_device_describe(device),
+				     "; no subgroups;"));
+}
+
+static void teardown(void)
+{
+	kiln_device_release(device);
+}
+
+/* ---- elements ---- */
+
+/* Of 7 in a row each of -3 to 3 once, or of 0 to 6: sums stay small. */
+static int value_at(enum kiln_dtype dtype, int64_t i)
+{
+	return (int)(i * 5 % 7) - (dtype == KILN_U8 ? 0 : 3);
+}
+
+/* -3 to 3 as floats of 16 bits. */
+static const uint16_t halves[] = { 0xc200, 0xc000, 0xbc00, 0,
+				   0x3c00, 0x4000, 0x4200 };
+
+static void put(enum kiln_dtype dtype, void *data, int64_t i, int value)
+{
+	switch (dtype) {
+	case KILN_F32:
+		((float *)data)[i] = (float)value;
+		break;
+	case KILN_F16:
+		((uint16_t *)data)[i] = halves[value + 3];
+		break;
+	case KILN_I16:
+		((int16_t *)data)[i] = (int16_t)value;
+		break;
+	default:
+		((uint8_t *)data)[i] = (uint8_t)value;
+		break;
+	}
+}
+
+/* Rows of length elements, skip elements between them and ahead of all. */
+struct rows {
+	int64_t rows, length, skip;
+};
+
+static struct kiln_tensor *make_rows(enum kiln_dtype dtype,
+				     const struct rows *r)
+{
+	int64_t stride = r->length + r->skip, many = r->rows * stride;
+	struct kiln_slice part[2] = { { 0, r->rows, 1 },
+				      { r->skip, stride, 1 } };
+	void *data = calloc((size_t)many, 8);
+	struct kiln_tensor *t;
+
+	ck_assert_ptr_nonnull(data);
+	for (int64_t i = 0; i < many; i++)
+		put(dtype, data, i, i % stride < r->skip ? 3 : value_at(dtype, i));
+	t = make(device, dtype, 2, SHAPE(r->rows, stride), data);
+	free(data);
+	OK(kiln_slice(&t, t, 2, part));
+	return t;
+}
+
+/* What a row comes to: its sum, and the first of its greatest elements. */
+static void fold_row(enum kiln_dtype dtype, const struct rows *r, int64_t row,
+		     int *sum, int *first)
+{
+	int64_t at = row * (r->length + r->skip) + r->skip;
+	int greatest = -7;
+
+	*sum = *first = 0;
+	for (int64_t i = 0; i < r->length; i++) {
+		int value = value_at(dtype, at + i);
+
+		*sum += value;
+		if (value > greatest) {
+			greatest = value;
+			*first = (int)i;
+		}
+	}
+}
+
+static void read_rows(struct kiln_tensor *t, enum kiln_dtype dtype, int *to,
+		      int64_t rows)
+{
+	OK(kiln_cast(&t, t, dtype));
+	OK(kiln_tensor_read(t, to, (size_t)rows * sizeof(*to)));
+	kiln_tensor_release(t);
+}
+
+static void check_rows(enum kiln_dtype dtype, const struct rows *r)
+{
+	struct kiln_tensor *t = make_rows(dtype, r), *out = KILN_TENSOR_NONE;
+	int *sums = calloc((size_t)r->rows, sizeof(*sums));
+	int *firsts = calloc((size_t)r->rows, sizeof(*firsts));
+	int sum, first, modulus = dtype == KILN_U8 ? 256 : 1 << 30;
+
+	ck_assert(sums && firsts);
+	OK(kiln_sum_dim(&out, t, 1));
+	read_rows(out, KILN_I32, sums, r->rows);
+	out = KILN_TENSOR_NONE;
+	OK(kiln_argmax(&out, t, 1, KILN_I32));
+	read_rows(out, KILN_I32, firsts, r->rows);
+	for (int64_t row = 0; row < r->rows; row++) {
+		fold_row(dtype, r, row, &sum, &first);
+		ck_assert_msg(sums[row] == sum % modulus &&
+				      firsts[row] == first,
+			      "%s, row %d of %d elements: %d at %d, not %d at "
+			      "%d", kiln_dtype_name(dtype), (int)row,
+			      (int)r->length, sums[row], firsts[row],
+			      sum % modulus, first);
+	}
+	free(sums);
+	free(firsts);
+	kiln_tensor_release(t);
+}
+
+/* ---- the ways ---- */
+
+static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_U8, KILN_F16,
+					  KILN_I16 };
+/* What the ways differ in does not depend on more than the first two. */
+#define FEW 2
+
+/* A group for each row: of the rows' beginnings some are at each offset. */
+START_TEST(rows_by_groups)
+{
+	static const struct rows rows[] = { { 9, 1031, 6 }, { 2, 33, 1 },
+					    { 5, 256, 0 } };
+
+	for (unsigned i = 0; i < KILNI_COUNTOF(rows); i++)
+		check_rows(dtypes[_i], &rows[i]);
+}
+END_TEST
+
+START_TEST(rows_by_subgroups)
+{
+	static const struct rows rows = { 1037, 75, 2 };
+
+	check_rows(dtypes[_i], &rows);
+}
+END_TEST
+
+/* 40,001 elements are ten chunks, and end within 16 bytes. */
+START_TEST(chunks)
+{
+	static const struct rows rows = { 1, 40001, 3 };
+
+	check_rows(dtypes[_i], &rows);
+}
+END_TEST
+
+/* ---- greatest, least, truth ---- */
+
+#define MANY 777
+
+/* Its bytes all are what, but for those at at. */
+static struct kiln_tensor *bytes_but(enum kiln_dtype dtype, int64_t many,
+				     int what, int64_t at, int other)
+{
+	size_t size = kiln_dtype_size_bytes(dtype);
+	unsigned char *data = malloc((size_t)many * size);
+	struct kiln_tensor *t;
+
+	ck_assert_ptr_nonnull(data);
+	memset(data, what, (size_t)many * size);
+	memset(data + (size_t)at * size, other, size);
+	t = make(device, dtype, 1, SHAPE(many), data);
+	free(data);
+	return t;
+}
+
+static void expect_truth(struct kiln_tensor *t, bool any, bool all,
+			 const char *what)
+{
+	struct kiln_tensor *out = KILN_TENSOR_NONE;
+	unsigned char have[2];
+
+	OK(kiln_any(&out, t, KILN_BOOL));
+	OK(kiln_tensor_read(out, &have[0], 1));
+	OK(kiln_all(&out, t, KILN_BOOL));
+	OK(kiln_tensor_read(out, &have[1], 1));
+	ck_assert_msg(have[0] == any && have[1] == all, "%s: any %d, all %d",
+		      what, have[0], have[1]);
+	kiln_tensor_release(out);
+	kiln_tensor_release(t);
+}
+
+/* One that differs, at the first place, in the middle, behind the last 16. */
+START_TEST(truth)
+{
+	static const enum kiln_dtype types[] = { KILN_U8, KILN_F16, KILN_I64 };
+	static const int64_t places[] = { 0, 100, 389, MANY - 1 };
+	enum kiln_dtype dtype = types[_i];
+
+	for (unsigned i = 0; i < KILNI_COUNTOF(places); i++) {
+		expect_truth(bytes_but(dtype, MANY, 0, places[i], 1), true,
+			     false, "one is true");
+		expect_truth(bytes_but(dtype, MANY, 1, places[i], 0), true,
+			     false, "one is false");
+	}
+	expect_truth(bytes_but(dtype, MANY, 0, 0, 0), false, false, "none");
+	expect_truth(bytes_but(dtype, MANY, 1, 0, 1), true, true, "all");
+}
+END_TEST
+
+/* -0 is false, in 16 bits and in 64. */
+START_TEST(negative_zero)
+{
+	const uint16_t half[9] = { 0x8000, 0, 0x8000, 0, 0, 0, 0, 0, 0x8000 };
+	const double wide[3] = { -0.0, 0.0, -0.0 };
+
+	expect_truth(make(device, KILN_F16, 1, SHAPE(9), half), false, false,
+		     "f16");
+	expect_truth(make(device, KILN_F64, 1, SHAPE(3), wide), false, false,
+		     "f64");
+}
+END_TEST
+
+static void expect_ends(enum kiln_dtype dtype, int what, int64_t at, int other,
+			const void *greatest, const void *least)
+{
+	struct kiln_tensor *t = bytes_but(dtype, MANY, what, at, other);
+	struct kiln_tensor *out = KILN_TENSOR_NONE;
+	size_t size = kiln_dtype_size_bytes(dtype);
+
+	OK(kiln_max(&out, t));
+	expect_bytes(out, greatest, size, "max");
+	OK(kiln_min(&out, t));
+	expect_bytes(out, least, size, "min");
+	kiln_tensor_release(out);
+	kiln_tensor_release(t);
+}
+
+#define EXPECT_ENDS(dtype, T, what, at, other, greatest, least)                \
+	expect_ends(dtype, what, at, other, &(const T){ greatest },            \
+		    &(const T){ least })
+
+START_TEST(ends_of_narrow_integers)
+{
+	/* 0x80 is 128 or -128, 0x8080 is 32896 or -32640. */
+	for (int64_t at = 0; at < MANY; at += 97) {
+		EXPECT_ENDS(KILN_U8, uint8_t, 0x7f, at, 0x80, 128, 127);
+		EXPECT_ENDS(KILN_I8, int8_t, 0x7f, at, 0x80, 127, -128);
+		EXPECT_ENDS(KILN_U16, uint16_t, 0x7f, at, 0x80, 32896, 32639);
+		EXPECT_ENDS(KILN_I16, int16_t, 0x7f, at, 0x80, 32639, -32640);
+	}
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name, void (*open)(void))
+{
+	TCase *cases = tcase_create(name);
+
+	tcase_add_checked_fixture(cases, open, teardown);
+	tcase_set_timeout(cases, 120);
+	suite_add_tcase(suite, cases);
+	return cases;
+}
+
+int main(void)
+{
+	TCase *with, *without;
+	Suite *suite;
+
+	if (!device_is_there(SELECTOR))
+		return 77;
+	suite = suite_create("vulkan, reductions");
+	with = add_case(suite, "with", open_with);
+	tcase_add_loop_test(with, rows_by_groups, 0, KILNI_COUNTOF(dtypes));
+	tcase_add_loop_test(with, rows_by_subgroups, 0, FEW);
+	tcase_add_loop_test(with, chunks, 0, FEW);
+	tcase_add_loop_test(with, truth, 0, 3);
+	tcase_add_test(with, negative_zero);
+	tcase_add_test(with, ends_of_narrow_integers);
+	without = add_case(suite, "without", open_without);
+	tcase_add_loop_test(without, rows_by_groups, 0, FEW);
+	tcase_add_loop_test(without, rows_by_subgroups, 0, 1);
+	tcase_add_loop_test(without, chunks, 0, FEW);
+	return run_suite(suite);
+}
