@@ -242,6 +242,29 @@ START_TEST(negative_zero)
 }
 END_TEST
 
+/* Subnormals of f16 are exact, and what is not finite goes on. */
+START_TEST(kinds_of_halves)
+{
+	static const uint16_t want[] = { 0x0800, 0x7c00, 0xfc00, 0x8400 };
+	uint16_t data[4][40] = { { 0 } }, have[4];
+	struct kiln_tensor *t;
+
+	/* 1 + 1023 + 1024 of 2^-24; -1023 - 1 of it, across two words. */
+	data[0][1] = 0x0001;
+	data[0][12] = 0x03ff;
+	data[0][30] = 0x0400;
+	data[1][3] = 0x7c00;
+	data[2][38] = 0xfc00;
+	data[3][7] = 0x83ff;
+	data[3][8] = 0x8001;
+	t = make(device, KILN_F16, 2, SHAPE(4, 40), data);
+	OK(kiln_sum_dim(&t, t, 1));
+	OK(kiln_tensor_read(t, have, sizeof(have)));
+	ck_assert_mem_eq(have, want, sizeof(want));
+	kiln_tensor_release(t);
+}
+END_TEST
+
 static void expect_ends(enum kiln_dtype dtype, int what, int64_t at, int other,
 			const void *greatest, const void *least)
 {
@@ -297,6 +320,7 @@ int main(void)
 	tcase_add_loop_test(with, chunks, 0, FEW);
 	tcase_add_loop_test(with, truth, 0, 3);
 	tcase_add_test(with, negative_zero);
+	tcase_add_test(with, kinds_of_halves);
 	tcase_add_test(with, ends_of_narrow_integers);
 	without = add_case(suite, "without", open_without);
 	tcase_add_loop_test(without, rows_by_groups, 0, FEW);
