@@ -7,7 +7,7 @@
 #define MERGE_GROUP_LEAST 64
 
 /* Rows that a subgroup takes, and how many there must be. */
-#define SUBGROUP_BYTES_MOST 4096
+#define SUBGROUP_BYTES_MOST 8192
 #define SUBGROUP_OUTPUTS_LEAST 1024
 
 static unsigned fold_of(unsigned op)
