@@ -40,15 +40,37 @@ static unsigned result_dtype(const struct kilni_reduce_params *p)
 	return result_flags(p) & KILNI_VK_INDEXED ? p->index_dtype : 0;
 }
 
-/* Short rows are a subgroup's work, where there are many. */
+/* Whether words hold neighbouring outputs' elements everywhere. */
+static bool has_words(const struct kilni_vk_reduce *r, unsigned bytes)
+{
+	unsigned broad = sizeof(uint32_t) / bytes;
+
+	if (!r->kept_rank || r->kept_stride[r->kept_rank - 1] != 1 ||
+	    r->kept_size[r->kept_rank - 1] % broad || r->in % sizeof(uint32_t))
+		return false;
+	for (unsigned d = 0; d + 1 < r->kept_rank; d++)
+		if (r->kept_stride[d] % (int)broad)
+			return false;
+	return r->reduced_rank == 1 && r->reduced_stride[0] % (int)broad == 0;
+}
+
+/*
+ * Short rows are a subgroup's work, where there are many. The order in which
+ * an output's elements are folded is the same by words and by threads.
+ */
 static enum kilni_vk_reduce_mode mode_of(const struct kilni_vk_batch *batch,
 					 const struct kilni_vk_reduce_plan *plan,
 					 const struct kilni_reduce_params *p)
 {
 	const struct kilni_vk_reduce *r = &plan->params;
+	unsigned bytes = kilni_dtype_bytes[p->dtype];
 
+	if (plan->mode == KILNI_VK_BY_THREADS)
+		return bytes <= 2 && r->chunks > 1 && has_words(r, bytes)
+			       ? KILNI_VK_BY_WORDS
+			       : KILNI_VK_BY_THREADS;
 	if (plan->mode == KILNI_VK_BY_RUNS && r->chunks == 1 &&
-	    r->length * kilni_dtype_bytes[p->dtype] <= SUBGROUP_BYTES_MOST &&
+	    r->length * bytes <= SUBGROUP_BYTES_MOST &&
 	    r->outputs >= SUBGROUP_OUTPUTS_LEAST &&
 	    kilni_vk_hw_of(batch->queue->base.hw)->subgroup)
 		return KILNI_VK_BY_SUBGROUPS;
@@ -58,7 +80,8 @@ static enum kilni_vk_reduce_mode mode_of(const struct kilni_vk_batch *batch,
 static uint16_t join_of(const struct kilni_vk_batch *batch,
 			enum kilni_vk_reduce_mode mode)
 {
-	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_MERGE_THREADS ||
+	if (mode == KILNI_VK_BY_THREADS || mode == KILNI_VK_BY_WORDS ||
+	    mode == KILNI_VK_MERGE_THREADS ||
 	    !kilni_vk_hw_of(batch->queue->base.hw)->subgroup)
 		return KILNI_VK_JOIN_SHARED;
 	return KILNI_VK_JOIN_SUBGROUPS;
@@ -90,6 +113,9 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 		kilni_vk_set_threads(batch, &dispatch, parts);
 	else if (mode == KILNI_VK_BY_SUBGROUPS)
 		kilni_vk_set_threads(batch, &dispatch, parts * hw->subgroup);
+	else if (mode == KILNI_VK_BY_WORDS)
+		kilni_vk_set_threads(batch, &dispatch,
+				     parts * kilni_dtype_bytes[p->dtype] / 4);
 	else
 		kilni_vk_set_groups(batch, &dispatch, parts);
 	return kilni_vk_dispatch(batch, &dispatch);
@@ -107,7 +133,7 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 	if (plan.params.chunks == 1)
 		return record_pass(batch, p, &plan.params,
 				   mode_of(batch, &plan, p), flags);
-	KILNI_TRY(record_pass(batch, p, &plan.params, plan.mode,
+	KILNI_TRY(record_pass(batch, p, &plan.params, mode_of(batch, &plan, p),
 			      KILNI_VK_PARTIAL | (flags & KILNI_VK_INDEXED)));
 	kilni_vk_barrier(batch);
 	return record_pass(batch, p, &plan.params,

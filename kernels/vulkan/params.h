@@ -22,7 +22,8 @@ enum kilni_vk_reduce_mode {
 	KILNI_VK_MERGE_GROUPS,  /* chunks' partials: a group for each output */
 	KILNI_VK_MERGE_THREADS, /* the same, a thread for each */
 	KILNI_VK_BY_RUNS,       /* a group for each, 16 bytes at a time */
-	KILNI_VK_BY_SUBGROUPS   /* a subgroup for each, 16 bytes at a time */
+	KILNI_VK_BY_SUBGROUPS,  /* a subgroup for each, 16 bytes at a time */
+	KILNI_VK_BY_WORDS       /* a thread for outputs that share a word */
 };
 
 /* How the threads of a group join what they have: constant 2 of reduce.kl. */

@@ -86,16 +86,15 @@ static struct kiln_tensor *make_rows(enum kiln_dtype dtype,
 	return t;
 }
 
-/* What a row comes to: its sum, and the first of its greatest elements. */
-static void fold_row(enum kiln_dtype dtype, const struct rows *r, int64_t row,
-		     int *sum, int *first)
+/* What elements come to: their sum, and the first of the greatest. */
+static void fold(enum kiln_dtype dtype, int64_t at, int64_t step, int64_t many,
+		 int *sum, int *first)
 {
-	int64_t at = row * (r->length + r->skip) + r->skip;
 	int greatest = -7;
 
 	*sum = *first = 0;
-	for (int64_t i = 0; i < r->length; i++) {
-		int value = value_at(dtype, at + i);
+	for (int64_t i = 0; i < many; i++) {
+		int value = value_at(dtype, at + i * step);
 
 		*sum += value;
 		if (value > greatest) {
@@ -105,39 +104,49 @@ static void fold_row(enum kiln_dtype dtype, const struct rows *r, int64_t row,
 	}
 }
 
-static void read_rows(struct kiln_tensor *t, enum kiln_dtype dtype, int *to,
-		      int64_t rows)
+static int *read_ints(struct kiln_tensor *t, int64_t many)
 {
-	OK(kiln_cast(&t, t, dtype));
-	OK(kiln_tensor_read(t, to, (size_t)rows * sizeof(*to)));
+	int *ints = calloc((size_t)many, sizeof(*ints));
+
+	ck_assert_ptr_nonnull(ints);
+	OK(kiln_cast(&t, t, KILN_I32));
+	OK(kiln_tensor_read(t, ints, (size_t)many * sizeof(*ints)));
+	kiln_tensor_release(t);
+	return ints;
+}
+
+/*
+ * Sums and firsts along dim: many elements for each of outputs, the first at
+ * from and a further one for each output, those of one step apart.
+ */
+static void check(enum kiln_dtype dtype, struct kiln_tensor *t, int dim,
+		  int64_t outputs, int64_t from, int64_t further, int64_t many,
+		  int64_t step)
+{
+	struct kiln_tensor *sum = KILN_TENSOR_NONE, *first = KILN_TENSOR_NONE;
+	int *sums, *firsts, want, at;
+
+	OK(kiln_sum_dim(&sum, t, dim));
+	sums = read_ints(sum, outputs);
+	OK(kiln_argmax(&first, t, dim, KILN_I32));
+	firsts = read_ints(first, outputs);
+	for (int64_t i = 0; i < outputs; i++) {
+		fold(dtype, from + i * further, step, many, &want, &at);
+		want %= dtype == KILN_U8 ? 256 : 1 << 30;
+		ck_assert_msg(sums[i] == want && firsts[i] == at,
+			      "%s, output %d: %d and %d in place of %d and %d",
+			      kiln_dtype_name(dtype), (int)i, sums[i],
+			      firsts[i], want, at);
+	}
+	free(sums);
+	free(firsts);
 	kiln_tensor_release(t);
 }
 
 static void check_rows(enum kiln_dtype dtype, const struct rows *r)
 {
-	struct kiln_tensor *t = make_rows(dtype, r), *out = KILN_TENSOR_NONE;
-	int *sums = calloc((size_t)r->rows, sizeof(*sums));
-	int *firsts = calloc((size_t)r->rows, sizeof(*firsts));
-	int sum, first, modulus = dtype == KILN_U8 ? 256 : 1 << 30;
-
-	ck_assert(sums && firsts);
-	OK(kiln_sum_dim(&out, t, 1));
-	read_rows(out, KILN_I32, sums, r->rows);
-	out = KILN_TENSOR_NONE;
-	OK(kiln_argmax(&out, t, 1, KILN_I32));
-	read_rows(out, KILN_I32, firsts, r->rows);
-	for (int64_t row = 0; row < r->rows; row++) {
-		fold_row(dtype, r, row, &sum, &first);
-		ck_assert_msg(sums[row] == sum % modulus &&
-				      firsts[row] == first,
-			      "%s, row %d of %d elements: %d at %d, not %d at "
-			      "%d", kiln_dtype_name(dtype), (int)row,
-			      (int)r->length, sums[row], firsts[row],
-			      sum % modulus, first);
-	}
-	free(sums);
-	free(firsts);
-	kiln_tensor_release(t);
+	check(dtype, make_rows(dtype, r), 1, r->rows, r->skip,
+	      r->length + r->skip, r->length, 1);
 }
 
 /* ---- the ways ---- */
@@ -172,6 +181,18 @@ START_TEST(chunks)
 	static const struct rows rows = { 1, 40001, 3 };
 
 	check_rows(dtypes[_i], &rows);
+}
+END_TEST
+
+/* Chunks of columns; words have two elements, four, or none is whole. */
+START_TEST(columns)
+{
+	static const struct rows rows[] = { { 301, 36, 0 }, { 130, 37, 1 } };
+
+	for (unsigned i = 0; i < KILNI_COUNTOF(rows); i++)
+		check(dtypes[_i], make_rows(dtypes[_i], &rows[i]), 0,
+		      rows[i].length, rows[i].skip, 1, rows[i].rows,
+		      rows[i].length + rows[i].skip);
 }
 END_TEST
 
@@ -318,6 +339,7 @@ int main(void)
 	tcase_add_loop_test(with, rows_by_groups, 0, KILNI_COUNTOF(dtypes));
 	tcase_add_loop_test(with, rows_by_subgroups, 0, FEW);
 	tcase_add_loop_test(with, chunks, 0, FEW);
+	tcase_add_loop_test(with, columns, 1, FEW + 1);
 	tcase_add_loop_test(with, truth, 0, 3);
 	tcase_add_test(with, negative_zero);
 	tcase_add_test(with, kinds_of_halves);
