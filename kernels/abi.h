@@ -182,7 +182,8 @@ struct kilni_matmul_params {
  * softmax of each row, or its logarithm; in and out are dense and may be one.
  * Element by element it rounds as the ops do of which it is made elsewhere:
  * less the maximum, exp, divided by the sum (the logarithm: less its log); the
- * sum is kept in f64. f16 and bf16 are rounded at the end alone.
+ * sum is kept in f64. f16 and bf16 are rounded at the end alone. What chunks of
+ * a row find is kept in workspace.
  */
 struct kilni_softmax_params {
 	uint64_t report;
@@ -192,6 +193,7 @@ struct kilni_softmax_params {
 	uint64_t length;
 	uint32_t dtype;
 	uint32_t is_log;
+	uint64_t workspace;
 };
 
 #define KILNI_CUSTOM_BYTES 384

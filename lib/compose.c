@@ -89,6 +89,9 @@ static enum kiln_status launch(struct kiln_tensor *out, struct kiln_tensor *in,
 {
 	struct kilni_job job;
 	struct kilni_softmax_params *p = &job.entry.params.softmax;
+	const struct kilni_hw *hw = in->device->hw;
+	struct kilni_storage *workspace;
+	enum kiln_status status;
 
 	kilni_job_init(&job, KILNI_KERNEL_SOFTMAX, op, sizeof(*p));
 	memset(p, 0, sizeof(*p));
@@ -100,7 +103,15 @@ static enum kiln_status launch(struct kiln_tensor *out, struct kiln_tensor *in,
 	p->is_log = op == KILNI_OP_LOG_SOFTMAX;
 	kilni_job_operand(&job, out, KILNI_WRITE);
 	kilni_job_operand(&job, in, KILNI_READ);
-	return kilni_job_submit(&job, in->device);
+	KILNI_TRY(kilni_job_workspace(
+		&job, in->device,
+		hw->driver->program->workspace(hw, KILNI_KERNEL_SOFTMAX, p),
+		&workspace));
+	p->workspace = workspace ? workspace->address : 0;
+	status = kilni_job_submit(&job, in->device);
+	if (workspace)
+		kilni_storage_release(workspace);
+	return status;
 }
 
 static enum kiln_status run_kernel(struct kiln_tensor **out,

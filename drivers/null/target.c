@@ -57,7 +57,7 @@ static uint64_t vulkan_workspace(const struct kilni_hw *hw,
 	  0, 256, 64 * KIB, TIB, TIB, false, 2 * MIB, 2 * TIB)                 \
 	X(vulkan, vulkan_workspace,                                            \
 	  "plan of a Vulkan device: no compute; memory is counted, not held",  \
-	  NO_SOFTMAX, 256, 64 * KIB, 4 * GIB - 2 * MIB, TIB, false, 0, 0)
+	  0, 256, 64 * KIB, 4 * GIB - 2 * MIB, TIB, false, 0, 0)
 
 #define TARGET_ROW(name, workspace, explain, lacks, ...)                       \
 	{ #name, { __VA_ARGS__ }, workspace, explain, lacks },

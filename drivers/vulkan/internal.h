@@ -423,7 +423,8 @@ bool kilni_vk_has_room(const struct kilni_vk_batch *batch);
 enum kiln_status kilni_vk_admit(struct kilni_hw *hw,
 				const struct kilni_entry *entry);
 
-bool kilni_vk_has_kernel(enum kilni_kernel kernel);
+bool kilni_vk_has_kernel(const struct kilni_vk_hw *hw,
+			 enum kilni_kernel kernel);
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,
 			    enum kilni_kernel kernel, const void *params);
 

@@ -396,6 +396,8 @@ static enum kiln_status record_kernel(struct kilni_vk_batch *batch,
 		return kilni_vk_record_reduce(batch, &entry->params.reduce);
 	case KILNI_KERNEL_MATMUL:
 		return kilni_vk_record_matmul(batch, &entry->params.matmul);
+	case KILNI_KERNEL_SOFTMAX:
+		return kilni_vk_record_softmax(batch, &entry->params.softmax);
 	case KILNI_KERNEL_CUSTOM:
 		return kilni_vk_record_custom(batch, &entry->params.custom);
 	default:
@@ -456,10 +458,13 @@ enum kiln_status kilni_vk_admit(struct kilni_hw *base,
 			  hw->physical->properties.deviceName);
 }
 
-bool kilni_vk_has_kernel(enum kilni_kernel kernel)
+/* Where softmax has none it is made of other ops. */
+bool kilni_vk_has_kernel(const struct kilni_vk_hw *hw,
+			 enum kilni_kernel kernel)
 {
-	return (unsigned)kernel < KILNI_KERNEL_COUNT &&
-	       kernel != KILNI_KERNEL_SOFTMAX;
+	if (kernel == KILNI_KERNEL_SOFTMAX)
+		return hw->physical->doubles && hw->can_tile;
+	return (unsigned)kernel < KILNI_KERNEL_COUNT;
 }
 
 uint64_t kilni_vk_workspace(const struct kilni_hw *hw,

@@ -59,6 +59,8 @@ enum kiln_status kilni_vk_record_reduce(struct kilni_vk_batch *batch,
 					const struct kilni_reduce_params *p);
 enum kiln_status kilni_vk_record_matmul(struct kilni_vk_batch *batch,
 					const struct kilni_matmul_params *p);
+enum kiln_status kilni_vk_record_softmax(struct kilni_vk_batch *batch,
+					 const struct kilni_softmax_params *p);
 enum kiln_status kilni_vk_record_custom(struct kilni_vk_batch *batch,
 					const struct kilni_custom_params *p);
 

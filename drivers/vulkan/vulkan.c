@@ -109,8 +109,7 @@ static const char *device_explain(const struct kilni_hw *hw)
 
 static bool program_has(const struct kilni_hw *hw, enum kilni_kernel kernel)
 {
-	(void)hw;
-	return kilni_vk_has_kernel(kernel);
+	return kilni_vk_has_kernel(kilni_vk_hw_of(hw), kernel);
 }
 
 /* ---- the driver ---- */

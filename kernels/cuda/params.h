@@ -104,9 +104,6 @@ struct kilni_cuda_rows {
 #define KILNI_CUDA_ROWS_BLOCK 128
 #define KILNI_CUDA_PIECE (2 * KILNI_CUDA_ROWS_BLOCK)
 
-/* Elements of a softmax's row that a thread holds in registers. */
-#define KILNI_CUDA_SOFTMAX_EACH(bytes) ((bytes) == 8 ? 16 : 32)
-
 /*
  * Slots of the kernels, and the entries' names: text, entry. The text's name
  * is followed by the number of the dtype, for "move" by an element's bytes.

@@ -9,6 +9,7 @@
 #include "kernels/product.h"
 #include "kernels/registry.h"
 #include "kernels/scatter.h"
+#include "kernels/softmax.h"
 
 static uint64_t magnitude(int64_t stride)
 {
@@ -349,12 +350,10 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 enum kilni_cuda_slot
 kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks)
 {
-	uint64_t each = KILNI_CUDA_SOFTMAX_EACH(kilni_dtype_bytes[p->dtype]);
-
 	*blocks = (unsigned)kilni_min_u64(p->rows, INT32_MAX);
-	if (p->length > each * KILNI_CUDA_BLOCK)
+	if (!kilni_softmax_is_held(p, KILNI_CUDA_BLOCK))
 		return KILNI_CUDA_SOFTMAX_LONG;
-	if (p->length > each * WARP)
+	if (!kilni_softmax_is_held(p, WARP))
 		return KILNI_CUDA_SOFTMAX_BLOCK;
 	*blocks = (unsigned)kilni_min_u64(
 		kilni_div_up(p->rows, KILNI_CUDA_BLOCK / WARP), INT32_MAX);

@@ -11,6 +11,7 @@
 #include "kernels/kl/type.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/stored.cuh"
+#include "kernels/softmax.h"
 
 typedef const struct kilni_softmax_params &params;
 
@@ -18,7 +19,7 @@ typedef const struct kilni_softmax_params &params;
 #define WARP 32
 #define WARPS (BLOCK / WARP)
 /* Elements of a thread that holds its part of a row. */
-#define EACH KILNI_CUDA_SOFTMAX_EACH(sizeof(stored))
+#define EACH KILNI_SOFTMAX_EACH(sizeof(stored))
 
 /* ---- what threads tell each other ---- */
 

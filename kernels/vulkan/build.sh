@@ -26,6 +26,8 @@ list()
 	for dtype in 0 1 3 4 5 6 7 8 9 10 11 12 13 15; do
 		echo "scatter${dtype}_0 kernels/vulkan/scatter.kl" \
 			"-DKL_DTYPE=$dtype"
+		[ $dtype -gt 4 ] || echo "softmax${dtype}_0" \
+			"kernels/vulkan/softmax.kl -DKL_DTYPE=$dtype"
 		for fold in 0 1 2 3; do
 			# There is no sum of bools.
 			[ $dtype -lt 13 ] || [ $fold = 3 ] || continue

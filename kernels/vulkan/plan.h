@@ -49,6 +49,19 @@ void kilni_vk_plan_product(const struct kilni_matmul_params *p, unsigned module,
 			   enum kilni_vk_tile tile,
 			   struct kilni_vk_product *plan);
 
+/* ---- softmax ---- */
+
+struct kilni_vk_softmax_plan {
+	struct kilni_vk_softmax params;
+	enum kilni_vk_softmax_mode mode; /* MOST: and those behind it */
+	bool vectors;          /* whole ones, aligned */
+	unsigned threads, each; /* of a row that is held: powers of two */
+};
+
+/* Addresses may be blank where only chunks are asked for. */
+void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
+			   struct kilni_vk_softmax_plan *plan);
+
 /* ---- workspaces ---- */
 
 /* Of any kernel; tiles: whether the device takes them for products. */

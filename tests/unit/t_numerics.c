@@ -409,6 +409,31 @@ START_TEST(softmax_of_infinite_rows)
 }
 END_TEST
 
+/* All but one place is minus infinity, in the last row that one too. */
+START_TEST(softmax_of_long_rows)
+{
+	static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_F16,
+						  KILN_BF16 };
+	const int64_t length = _i < 3 ? 1021 : 20008, count = 3 * length;
+	float *x = malloc((size_t)count * sizeof(*x));
+	struct kiln_tensor *y;
+
+	for (int64_t i = 0; i < count; i++)
+		x[i] = i == 7 || i == 2 * length - 1 ? -3 : -INFINITY;
+	y = make(dev, KILN_F32, 2, SHAPE(3, length), x);
+	OK(kiln_cast(&y, y, dtypes[_i % 3]));
+	OK(kiln_softmax(&y, y, 1));
+	OK(kiln_cast(&y, y, KILN_F32));
+	OK(kiln_tensor_read(y, x, (size_t)count * sizeof(*x)));
+	for (int64_t i = 0; i < 2 * length; i++)
+		ck_assert(x[i] == (i == 7 || i == 2 * length - 1));
+	for (int64_t i = 2 * length; i < count; i++)
+		ck_assert(isnan(x[i]));
+	kiln_tensor_release(y);
+	free(x);
+}
+END_TEST
+
 /* ---- sums in narrow types ---- */
 
 static double sum_or_mean(enum kiln_dtype dtype, int64_t count, double value,
@@ -1160,6 +1185,7 @@ int main(void)
 	tcase_add_test(tcase, division_by_a_scalar_zero);
 	tcase_add_test(tcase, float_remainder);
 	tcase_add_test(tcase, softmax_of_infinite_rows);
+	tcase_add_loop_test(tcase, softmax_of_long_rows, 0, 6);
 	tcase_add_test(tcase, narrow_sums_do_not_stall);
 	tcase_add_test(tcase, narrow_sums_along_a_dim);
 	tcase_add_test(tcase, counts_and_indices_do_not_wrap);

@@ -282,7 +282,9 @@ START_TEST(other_kernels_with_doubles)
 {
 	static const char *const sums[] = { "scatter1_0", "scatter3_0",
 					    "scatter4_0", "reduce1_0",
-					    "reduce3_0",  "reduce4_0" };
+					    "reduce3_0",  "reduce4_0",
+					    "softmax1_0", "softmax3_0",
+					    "softmax4_0" };
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < kilni_spirv_count; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,6 +183,89 @@ START_TEST(turned_copies)
 	check_turn(KILN_I16, 2, 130, 64);
 	check_turn(KILN_I32, 4, 65, 140);
 	check_turn(KILN_I64, 8, 33, 70);
+}
+END_TEST
+
+/* ---- softmax ---- */
+
+struct rows {
+	enum kiln_dtype dtype;
+	int64_t count, length;
+	bool is_log, turned;   /* turned: along the first of two axes */
+};
+
+/* Results down to subnormal ones; four rows are not all finite. */
+static float *logits(const struct rows *r)
+{
+	float *x = malloc((size_t)(r->count * r->length) * sizeof(*x));
+	uint32_t state = 1;
+
+	ck_assert_ptr_nonnull(x);
+	for (int64_t i = 0; i < r->count * r->length; i++) {
+		state = state * 1664525u + 1013904223u;
+		x[i] = -(float)(state >> 8) / (1 << 24) * (i & 1 ? 110 : 4);
+	}
+	for (int64_t i = 0; i < r->length; i++)
+		x[i] = x[3 * r->length + i] = -INFINITY;
+	x[r->length] = NAN;
+	x[3 * r->length - 1] = INFINITY;
+	x[3 * r->length + r->length / 2] = 3;
+	return x;
+}
+
+static float *softmax_on(struct kiln_device *where, const struct rows *r,
+			 const float *x)
+{
+	float *y = malloc((size_t)(r->count * r->length) * sizeof(*y));
+	struct kiln_tensor *t = make(where, KILN_F32, 2,
+				     SHAPE(r->count, r->length), x);
+
+	ck_assert_ptr_nonnull(y);
+	OK(kiln_cast(&t, t, r->dtype));
+	if (r->turned)
+		OK(kiln_transpose(&t, t));
+	OK(r->is_log ? kiln_log_softmax(&t, t, !r->turned)
+		     : kiln_softmax(&t, t, !r->turned));
+	if (r->turned)
+		OK(kiln_transpose(&t, t));
+	OK(kiln_cast(&t, t, KILN_F32));
+	OK(kiln_tensor_read(t, y, (size_t)(r->count * r->length) * sizeof(*y)));
+	kiln_tensor_release(t);
+	return y;
+}
+
+/* Held by a thread, by many, in vectors; longer; in chunks; made of others. */
+static const struct rows softmaxes[] = {
+	{ KILN_F32, 70, 10, false, false },
+	{ KILN_F16, 5, 784, false, false },
+	{ KILN_BF16, 5, 784, true, false },
+	{ KILN_F64, 5, 1025, false, false },
+	{ KILN_F32, 5, 9001, true, false },
+	{ KILN_F32, 5, 20000, false, false },
+	{ KILN_F32, 5, 40, false, true },
+};
+#define SOFTMAXES ((int)(sizeof(softmaxes) / sizeof(*softmaxes)))
+
+/* The CPU makes it of other operations, whose bits are the same. */
+START_TEST(softmax_of_rows)
+{
+	const struct rows *r = &softmaxes[_i];
+	struct kiln_device *cpu = open_device("cpu");
+	float *x = logits(r), *want = softmax_on(cpu, r, x);
+	float *have = softmax_on(dev, r, x);
+
+	for (int64_t i = 0; i < r->count * r->length; i++)
+		if (have[i] != want[i] && !(isnan(have[i]) && isnan(want[i])))
+			ck_abort_msg("element %ld: %a in place of %a", (long)i,
+				     (double)have[i], (double)want[i]);
+	ck_assert(isnan(have[0]) && isnan(have[2 * r->length - 1]));
+	ck_assert(isnan(have[3 * r->length - 1]));
+	ck_assert(have[3 * r->length + r->length / 2] == !r->is_log);
+	ck_assert(have[3 * r->length] == (r->is_log ? -INFINITY : 0));
+	free(x);
+	free(want);
+	free(have);
+	kiln_device_release(cpu);
 }
 END_TEST
 
@@ -459,6 +543,7 @@ int main(void)
 	tcase_set_timeout(tiles, 120);
 	tcase_add_loop_test(tiles, products_by_tiles, 0, PRODUCTS);
 	tcase_add_test(tiles, turned_copies);
+	tcase_add_loop_test(tiles, softmax_of_rows, 0, SOFTMAXES);
 	suite_add_tcase(suite, tiles);
 	tcase_add_checked_fixture(staging, setup_staging, teardown);
 	tcase_set_timeout(staging, 120);
