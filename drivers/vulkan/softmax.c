@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/vulkan/record.h"
 
-#include "kernels/softmax.h"
-
 static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 				    const struct kilni_softmax_params *p,
 				    const struct kilni_vk_softmax_plan *plan,
@@ -12,17 +10,17 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 		.params = &plan->params, .params_bytes = sizeof(plan->params)
 	};
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
-	uint64_t groups = plan->params.rows * plan->params.chunks;
+	uint64_t groups = p->rows * plan->params.chunks;
 
 	kilni_vk_name(kernel, "softmax", kilni_dtype_stored(p->dtype), 0);
 	kernel->constant[0] = (uint16_t)mode;
 	kernel->constant[1] = (uint16_t)p->is_log;
 	kernel->constant[2] = plan->vectors;
-	if (mode == KILNI_VK_WHOLE_ROWS) {
+	if (mode == KILNI_VK_REGISTERS) {
 		kernel->constant[3] =
 			(uint16_t)(__builtin_ctz(plan->threads) |
 				   __builtin_ctz(plan->each) << 4);
-		groups = kilni_div_up(plan->params.rows * plan->threads,
+		groups = kilni_div_up(p->rows * plan->threads,
 				      KILNI_SOFTMAX_GROUP);
 	}
 	kilni_vk_set_groups(batch, &dispatch, groups);

@@ -71,23 +71,11 @@ struct kilni_vk_turn {
 
 /* Who computes what: constant 0 of softmax.kl. */
 enum kilni_vk_softmax_mode {
-	KILNI_VK_WHOLE_ROWS,         /* a row in the registers of its threads */
+	KILNI_VK_REGISTERS,    /* a row in the registers of its threads */
 	KILNI_VK_ROWS,         /* a group a row, which is read three times */
 	KILNI_VK_MOST,         /* a group a chunk: the greatest of each, */
 	KILNI_VK_SUMS,         /* the sums, */
 	KILNI_VK_SHARES        /* the results */
-};
-
-/* A chunk of a row is chunk elements, the last one fewer. */
-struct kilni_vk_softmax {
-	uint64_t report;
-	uint64_t in;
-	uint64_t out;
-	uint64_t partials;     /* 8 bytes a chunk: the greatest, then the sums */
-	uint64_t rows;
-	uint64_t length;
-	uint64_t chunk;
-	uint64_t chunks;
 };
 
 /* Threads of a group of turn.kl and tiles.kl. */

@@ -7,7 +7,6 @@
 #include "kernels/dtype.h"
 #include "kernels/product.h"
 #include "kernels/scatter.h"
-#include "kernels/softmax.h"
 
 /* ---- reductions ---- */
 
@@ -264,12 +263,13 @@ static uint64_t product_workspace(const struct kilni_matmul_params *p)
 
 /* ---- softmax ---- */
 
-/* Threads that rows shall have together, where that leaves each a vector. */
+/*
+ * Elements that a thread shall hold, in vectors and one by one; and the threads
+ * that rows shall have together, where that leaves each a vector.
+ */
+#define HELD_VECTORS 16
+#define HELD_SINGLE 8
 #define HELD_WANTED 65536
-/* Groups that long rows shall have, and what a chunk is worth at least. */
-#define SOFTMAX_GROUPS 1024
-#define SOFTMAX_CHUNK 8192
-#define SOFTMAX_PARTIAL_BYTES 16
 
 /* Elements of 16 bytes, or of a thread that takes them one by one. */
 static uint64_t softmax_run(const struct kilni_softmax_params *p, bool vectors)
@@ -281,59 +281,33 @@ static void hold(const struct kilni_softmax_params *p,
 		 struct kilni_vk_softmax_plan *plan)
 {
 	uint64_t run = softmax_run(p, plan->vectors);
+	uint64_t wanted = plan->vectors ? HELD_VECTORS : HELD_SINGLE;
 
-	plan->mode = KILNI_VK_WHOLE_ROWS;
+	plan->mode = KILNI_VK_REGISTERS;
 	plan->threads = 1;
 	while (!kilni_softmax_is_held(p, plan->threads) ||
 	       (plan->threads < KILNI_SOFTMAX_GROUP &&
-		p->rows * plan->threads < HELD_WANTED &&
-		plan->threads * run < p->length))
+		(plan->threads * wanted < p->length ||
+		 (p->rows * plan->threads < HELD_WANTED &&
+		  plan->threads * run < p->length))))
 		plan->threads *= 2;
 	plan->each = (unsigned)run;
 	while ((uint64_t)plan->each * plan->threads < p->length)
 		plan->each *= 2;
 }
 
-/* Few long rows are cut. */
-static void cut_rows(const struct kilni_softmax_params *p,
-		     struct kilni_vk_softmax_plan *plan)
-{
-	uint64_t chunks = kilni_min_u64(SOFTMAX_GROUPS / p->rows,
-					p->length / SOFTMAX_CHUNK);
-
-	plan->mode = chunks > 1 ? KILNI_VK_MOST : KILNI_VK_ROWS;
-	chunks = kilni_max_u64(chunks, 1);
-	plan->params.chunk = kilni_align_up(kilni_div_up(p->length, chunks),
-					    8);
-	plan->params.chunks = kilni_div_up(p->length, plan->params.chunk);
-}
-
 void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
 			   struct kilni_vk_softmax_plan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
-	plan->params.in = p->in;
-	plan->params.out = p->out;
-	plan->params.partials = p->workspace;
-	plan->params.rows = p->rows;
-	plan->params.length = p->length;
-	plan->params.chunks = 1;
+	kilni_plan_softmax(p, &plan->params);
 	plan->vectors = (p->in | p->out) % 16 == 0 &&
 			p->length % softmax_run(p, true) == 0;
 	if (kilni_softmax_is_held(p, KILNI_SOFTMAX_GROUP))
 		hold(p, plan);
 	else
-		cut_rows(p, plan);
-}
-
-static uint64_t softmax_workspace(const struct kilni_softmax_params *p)
-{
-	struct kilni_vk_softmax_plan plan;
-
-	kilni_vk_plan_softmax(p, &plan);
-	if (plan.params.chunks == 1)
-		return 0;
-	return p->rows * plan.params.chunks * SOFTMAX_PARTIAL_BYTES;
+		plan->mode = plan->params.chunks > 1 ? KILNI_VK_MOST
+						     : KILNI_VK_ROWS;
 }
 
 /* ---- workspaces ---- */
@@ -349,7 +323,7 @@ uint64_t kilni_vk_plan_workspace(bool tiles, enum kilni_kernel kernel,
 	case KILNI_KERNEL_REDUCE:
 		return reduce_workspace(params);
 	case KILNI_KERNEL_SOFTMAX:
-		return softmax_workspace(params);
+		return kilni_softmax_workspace(params);
 	default:
 		return 0;
 	}

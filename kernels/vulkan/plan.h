@@ -7,6 +7,7 @@
 
 #include "kernels/abi.h"
 #include "kernels/registry.h"
+#include "kernels/softmax.h"
 #include "kernels/vulkan/params.h"
 
 /*
@@ -52,13 +53,12 @@ void kilni_vk_plan_product(const struct kilni_matmul_params *p, unsigned module,
 /* ---- softmax ---- */
 
 struct kilni_vk_softmax_plan {
-	struct kilni_vk_softmax params;
+	struct kilni_softmax params;
 	enum kilni_vk_softmax_mode mode; /* MOST: and those behind it */
 	bool vectors;          /* whole ones, aligned */
 	unsigned threads, each; /* of a row that is held: powers of two */
 };
 
-/* Addresses may be blank where only chunks are asked for. */
 void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
 			   struct kilni_vk_softmax_plan *plan);
 
