@@ -58,6 +58,7 @@ static enum kiln_status start(const struct launch *l, void *params,
 _Static_assert(sizeof(struct kilni_turn) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_cuda_rows) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_cuda_reduce) <= KILNI_PARAMS_BYTES &&
+		       sizeof(struct kilni_softmax) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_cuda_matmul) <= KILNI_PARAMS_BYTES,
 	       "plans are no larger than the parameters of entries");
 
@@ -389,11 +390,20 @@ static enum kiln_status launch_matmul(struct launch *l,
 }
 
 static enum kiln_status launch_softmax(struct launch *l,
-				       struct kilni_softmax_params *p)
+				       const struct kilni_softmax_params *p)
 {
-	enum kilni_cuda_slot slot = kilni_cuda_plan_softmax(p, &l->x);
+	unsigned dtype = kilni_dtype_stored(p->dtype);
+	struct kilni_softmax plan;
+	enum kilni_cuda_slot slot;
 
-	return start_slot(l, kilni_dtype_stored(p->dtype), slot, p, sizeof(*p));
+	slot = kilni_cuda_plan_softmax(p, &plan, &l->x);
+	KILNI_TRY(start_slot(l, dtype, slot, &plan, sizeof(plan)));
+	if (slot != KILNI_CUDA_SOFTMAX_MOST)
+		return KILN_OK;
+	KILNI_TRY(start_slot(l, dtype, KILNI_CUDA_SOFTMAX_SUMS, &plan,
+			     sizeof(plan)));
+	return start_slot(l, dtype, KILNI_CUDA_SOFTMAX_SHARES, &plan,
+			  sizeof(plan));
 }
 
 /* ---- entries ---- */

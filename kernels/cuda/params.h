@@ -105,6 +105,18 @@ struct kilni_cuda_rows {
 #define KILNI_CUDA_PIECE (2 * KILNI_CUDA_ROWS_BLOCK)
 
 /*
+ * The softmax of a row that is held: name, threads of it, elements of each, no
+ * more than KILNI_SOFTMAX_EACH.
+ */
+#define KILNI_CUDA_SOFTMAX_HELD(X)                                             \
+	X(8X4, 8, 4)                                                           \
+	X(32X4, 32, 4)                                                         \
+	X(32X8, 32, 8)                                                         \
+	X(32X16, 32, 16)                                                       \
+	X(WARP, 32, 32)                                                        \
+	X(BLOCK, KILNI_CUDA_BLOCK, 32)
+
+/*
  * Slots of the kernels, and the entries' names: text, entry. The text's name
  * is followed by the number of the dtype, for "move" by an element's bytes.
  */
@@ -159,9 +171,16 @@ struct kilni_cuda_rows {
 	X(MATMUL_SMALL, "matmul", "kl_matmul_SMALL")                           \
 	X(MATMUL_PACKS, "matmul", "kl_matmul_PACKS")                           \
 	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")                               \
+	X(SOFTMAX_8X4, "softmax", "kl_softmax_8X4")                            \
+	X(SOFTMAX_32X4, "softmax", "kl_softmax_32X4")                          \
+	X(SOFTMAX_32X8, "softmax", "kl_softmax_32X8")                          \
+	X(SOFTMAX_32X16, "softmax", "kl_softmax_32X16")                        \
 	X(SOFTMAX_WARP, "softmax", "kl_softmax_WARP")                          \
 	X(SOFTMAX_BLOCK, "softmax", "kl_softmax_BLOCK")                        \
 	X(SOFTMAX_LONG, "softmax", "kl_softmax_LONG")                          \
+	X(SOFTMAX_MOST, "softmax", "kl_softmax_MOST")                          \
+	X(SOFTMAX_SUMS, "softmax", "kl_softmax_SUMS")                          \
+	X(SOFTMAX_SHARES, "softmax", "kl_softmax_SHARES")                      \
 	X(MOVE_TURN, "move", "kl_move_TURN")                                   \
 	X(MOVE_ROWS, "move", "kl_move_ROWS")                                   \
 	X(MOVE_PIECES, "move", "kl_move_PIECES")

@@ -9,7 +9,6 @@
 #include "kernels/product.h"
 #include "kernels/registry.h"
 #include "kernels/scatter.h"
-#include "kernels/softmax.h"
 
 static uint64_t magnitude(int64_t stride)
 {
@@ -345,19 +344,34 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 
 /* ---- softmax ---- */
 
-#define WARP 32
+static const struct {
+	enum kilni_cuda_slot slot;
+	uint32_t threads, each;
+} held[] = {
+#define HELD(ID, threads, each) { KILNI_CUDA_SOFTMAX_##ID, threads, each },
+	KILNI_CUDA_SOFTMAX_HELD(HELD)
+#undef HELD
+};
 
 enum kilni_cuda_slot
-kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks)
+kilni_cuda_plan_softmax(const struct kilni_softmax_params *p,
+			struct kilni_softmax *plan, unsigned *blocks)
 {
-	*blocks = (unsigned)kilni_min_u64(p->rows, INT32_MAX);
-	if (!kilni_softmax_is_held(p, KILNI_CUDA_BLOCK))
-		return KILNI_CUDA_SOFTMAX_LONG;
-	if (!kilni_softmax_is_held(p, WARP))
-		return KILNI_CUDA_SOFTMAX_BLOCK;
-	*blocks = (unsigned)kilni_min_u64(
-		kilni_div_up(p->rows, KILNI_CUDA_BLOCK / WARP), INT32_MAX);
-	return KILNI_CUDA_SOFTMAX_WARP;
+	uint64_t wanted;
+
+	kilni_plan_softmax(p, plan);
+	for (unsigned i = 0; i < KILNI_COUNTOF(held); i++) {
+		if (p->length > (uint64_t)held[i].threads * held[i].each ||
+		    !kilni_softmax_is_held(p, held[i].threads))
+			continue;
+		wanted = kilni_div_up(p->rows,
+				      KILNI_CUDA_BLOCK / held[i].threads);
+		*blocks = (unsigned)kilni_min_u64(wanted, INT32_MAX);
+		return held[i].slot;
+	}
+	*blocks = (unsigned)kilni_min_u64(p->rows * plan->chunks, INT32_MAX);
+	return plan->chunks > 1 ? KILNI_CUDA_SOFTMAX_MOST
+				: KILNI_CUDA_SOFTMAX_LONG;
 }
 
 /* ---- matrix products ---- */
@@ -507,6 +521,8 @@ uint64_t kilni_cuda_plan_workspace(unsigned multiprocessors,
 		return kilni_cuda_reduce_workspace(params);
 	case KILNI_KERNEL_MATMUL:
 		return kilni_cuda_matmul_workspace(multiprocessors, params);
+	case KILNI_KERNEL_SOFTMAX:
+		return kilni_softmax_workspace(params);
 	case KILNI_KERNEL_SCATTER:
 		return kilni_scatter_workspace(params);
 	default:

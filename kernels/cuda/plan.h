@@ -8,6 +8,7 @@
 #include "kernels/abi.h"
 #include "kernels/cuda/params.h"
 #include "kernels/registry.h"
+#include "kernels/softmax.h"
 
 /*
  * How a kernel is cut, from its parameters and the number of multiprocessors
@@ -31,9 +32,10 @@ uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_finish_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
 
-/* Gives the kernel, and its blocks. */
+/* Gives the kernel, of MOST, SUMS and SHARES the first one, and its blocks. */
 enum kilni_cuda_slot
-kilni_cuda_plan_softmax(const struct kilni_softmax_params *p, unsigned *blocks);
+kilni_cuda_plan_softmax(const struct kilni_softmax_params *p,
+			struct kilni_softmax *plan, unsigned *blocks);
 
 /* Gives the kernel. */
 enum kilni_cuda_slot

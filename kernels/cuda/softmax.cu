@@ -3,6 +3,7 @@
  * softmax and its logarithm along rows that lie side by side, of one float
  * dtype (KL_DTYPE). Rows that fit are held in registers, so memory is read and
  * written once; each step rounds as the op it stands for (kernels/abi.h).
+ * kernels/softmax.h tells how longer ones are cut.
  */
 #include "kernels/kl/target.h"
 #include "kernels/kl/dtype.kl"
@@ -18,8 +19,8 @@ typedef const struct kilni_softmax_params &params;
 #define VECTOR (int)KL_LANES
 #define WARP 32
 #define WARPS (BLOCK / WARP)
-/* Elements of a thread that holds its part of a row. */
-#define EACH KILNI_SOFTMAX_EACH(sizeof(stored))
+/* Elements of a thread that holds its part of a row, at most. */
+#define EACH_MOST KILNI_SOFTMAX_EACH(sizeof(stored))
 
 /* ---- what threads tell each other ---- */
 
@@ -58,22 +59,22 @@ struct total {
 };
 
 /* The same bits in every thread. */
-template <class F> DEVICE typename F::A join_warp(typename F::A x)
+template <class F, int THREADS> DEVICE typename F::A join_warp(typename F::A x)
 {
 	KL_UNROLL
-	for (u32 mask = WARP / 2; mask > 0; mask /= 2) {
+	for (u32 mask = THREADS / 2; mask > 0; mask /= 2) {
 		x = F::join(x, other(x, mask));
 	}
 	return x;
 }
 
-/* threads: a warp's, or all of the block. */
+/* threads: of a warp, or all of the block. */
 template <class F, int THREADS> DEVICE typename F::A join(typename F::A x)
 {
 	static SHARED typename F::A all[WARPS];
 
-	x = join_warp<F>(x);
-	if (THREADS == WARP)
+	x = join_warp<F, (THREADS < WARP ? THREADS : WARP)>(x);
+	if (THREADS <= WARP)
 		return x;
 	__syncthreads();
 	if (thread() % WARP == 0)
@@ -94,7 +95,7 @@ DEVICE KL_T infinite() { return KL_N(kl_inf)(); }
  * A row in the registers of its threads, each of which has runs of RUN
  * neighbours, THREADS runs apart: vectors, or single elements.
  */
-template <int THREADS, bool VECTORS> struct held {
+template <int THREADS, int EACH, bool VECTORS> struct held {
 	enum { RUN = VECTORS ? VECTOR : 1 };
 
 	KL_T x[EACH];
@@ -151,12 +152,14 @@ template <int THREADS, bool VECTORS> struct held {
 	}
 };
 
-template <int THREADS, bool VECTORS, bool LOG>
+template <int THREADS, int EACH, bool VECTORS, bool LOG>
 DEVICE void run_held(params p, u64 row)
 {
-	typedef held<THREADS, VECTORS> part;
+	typedef held<THREADS, EACH, VECTORS> part;
 	u32 first = thread() % THREADS * part::RUN;
-	u32 rest = (u32)p.length > first ? (u32)p.length - first : 0;
+	u32 rest = row < p.rows && (u32)p.length > first
+			   ? (u32)p.length - first
+			   : 0;
 	u64 at = row * p.length + first;
 	KL_T most = KL_N(kl_neg)(infinite()), sum;
 	f64 wide = 0.0;
@@ -191,69 +194,191 @@ DEVICE bool are_vectors(params p)
 	return ((p.in | p.out) & 15) == 0 && p.length % KL_LANES == 0;
 }
 
-template <int THREADS> DEVICE void run_any(params p, u64 row)
+template <int THREADS, int EACH, bool VECTORS>
+DEVICE void run_row(params p, u64 row)
 {
-	if (are_vectors(p)) {
-		if (p.is_log)
-			run_held<THREADS, true, true>(p, row);
-		else
-			run_held<THREADS, true, false>(p, row);
-	} else {
-		if (p.is_log)
-			run_held<THREADS, false, true>(p, row);
-		else
-			run_held<THREADS, false, false>(p, row);
-	}
+	if (p.is_log)
+		run_held<THREADS, EACH, VECTORS, true>(p, row);
+	else
+		run_held<THREADS, EACH, VECTORS, false>(p, row);
 }
-
-/* Rows from this block's first one on, as many blocks as there are apart. */
-#define EACH_ROW(row, first, step)                                             \
-	for (u64 row = first; row < p.rows; row += blocks() * (step))
 
 DEVICE u64 blocks() { return (u64)(u32)__nvvm_read_ptx_sreg_nctaid_x(); }
 
-/* Eight rows at a time, a warp each. */
-KL_GLOBAL __attribute__((launch_bounds(BLOCK, 3)))
-kl_softmax_WARP(const struct kilni_softmax_params p)
+/*
+ * As many rows at a time as the block has threads for, then those that as many
+ * blocks as there are lie behind them. Threads behind the last row go along,
+ * since a warp's talk to each other.
+ */
+template <int THREADS, int MANY> DEVICE void run_rows(params p)
 {
-	EACH_ROW(row, block_x() * WARPS + thread() / WARP, WARPS)
-		run_any<WARP>(p, row);
-}
+	const int EACH = MANY < EACH_MOST ? MANY : EACH_MOST;
+	const u64 step = BLOCK / THREADS;
+	u64 first = block_x() * step;
 
-KL_GLOBAL __attribute__((launch_bounds(BLOCK, 3)))
-kl_softmax_BLOCK(const struct kilni_softmax_params p)
-{
-	EACH_ROW(row, block_x(), 1)
-		run_any<BLOCK>(p, row);
-}
+	for (; first < p.rows; first += blocks() * step) {
+		u64 row = first + thread() / THREADS;
 
-/* A row of any length: read three times. */
-DEVICE void run_long(params p, u64 row)
-{
-	u64 first = row * p.length;
-	KL_T most = KL_N(kl_neg)(infinite()), sum, log_sum;
-	f64 wide = 0.0;
-
-	for (u64 i = thread(); i < p.length; i += BLOCK)
-		most = greatest::join(most, KL_GET(p.in, first + i));
-	most = join<greatest, BLOCK>(most);
-	for (u64 i = thread(); i < p.length; i += BLOCK)
-		wide = wide +
-		       (f64)KL_N(kl_exp)(KL_GET(p.in, first + i) - most);
-	sum = (KL_T)join<total, BLOCK>(wide);
-	log_sum = KL_N(kl_log)(sum);
-	for (u64 i = thread(); i < p.length; i += BLOCK) {
-		KL_T x = KL_GET(p.in, first + i) - most;
-
-		x = p.is_log ? x - log_sum
-			     : KL_N(kl_div)(KL_N(kl_exp)(x), sum);
-		KL_PUT(p.out, first + i, x);
+		if (EACH >= VECTOR && are_vectors(p))
+			run_row<THREADS, EACH, (EACH >= VECTOR)>(p, row);
+		else
+			run_row<THREADS, EACH, false>(p, row);
 	}
 }
 
-KL_GLOBAL __attribute__((launch_bounds(BLOCK, 3)))
-kl_softmax_LONG(const struct kilni_softmax_params p)
+#define HELD(ID, threads, each)                                                \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK, 3)))                     \
+	kl_softmax_##ID(const struct kilni_softmax s)                          \
+	{                                                                      \
+		run_rows<threads, each>(s.p);                                  \
+	}
+KILNI_CUDA_SOFTMAX_HELD(HELD)
+#undef HELD
+
+/* ---- longer rows: the whole block, on chunks ---- */
+
+template <bool VECTORS> DEVICE KL_T most_of(u64 from, u64 many)
 {
-	EACH_ROW(row, block_x(), 1)
-		run_long(p, row);
+	KL_T most = KL_N(kl_neg)(infinite());
+
+	if (VECTORS)
+		for (u64 i = thread(); i < many / VECTOR; i += BLOCK) {
+			kl_vec v = KL_LOAD_vec(from, i);
+
+			KL_UNROLL
+			for (u32 j = 0; j < KL_LANES; j++)
+				most = greatest::join(most, KL_LANE(v, j));
+		}
+	else
+		for (u64 i = thread(); i < many; i += BLOCK)
+			most = greatest::join(most, KL_GET(from, i));
+	return join<greatest, BLOCK>(most);
 }
+
+template <bool VECTORS> DEVICE f64 sum_of(u64 from, u64 many, KL_T most)
+{
+	f64 wide = 0.0;
+
+	if (VECTORS)
+		for (u64 i = thread(); i < many / VECTOR; i += BLOCK) {
+			kl_vec v = KL_LOAD_vec(from, i);
+
+			KL_UNROLL
+			for (u32 j = 0; j < KL_LANES; j++) {
+				KL_T x = KL_LANE(v, j);
+				wide = wide + (f64)KL_N(kl_exp)(x - most);
+			}
+		}
+	else
+		for (u64 i = thread(); i < many; i += BLOCK)
+			wide = wide +
+			       (f64)KL_N(kl_exp)(KL_GET(from, i) - most);
+	return join<total, BLOCK>(wide);
+}
+
+template <bool LOG> DEVICE KL_T result(KL_T x, KL_T most, KL_T sum)
+{
+	return LOG ? (x - most) - sum
+		   : KL_N(kl_div)(KL_N(kl_exp)(x - most), sum);
+}
+
+template <bool VECTORS, bool LOG>
+DEVICE void put(u64 from, u64 to, u64 many, KL_T most, f64 wide)
+{
+	KL_T sum = (KL_T)wide;
+
+	if (LOG)
+		sum = KL_N(kl_log)(sum);
+	if (VECTORS)
+		for (u64 i = thread(); i < many / VECTOR; i += BLOCK) {
+			kl_vec v = KL_LOAD_vec(from, i);
+
+			KL_UNROLL
+			for (u32 j = 0; j < KL_LANES; j++) {
+				KL_T x = result<LOG>(KL_LANE(v, j), most, sum);
+				KL_SET_LANE(v, j, x);
+			}
+			KL_STORE_vec(to, i, v);
+		}
+	else
+		for (u64 i = thread(); i < many; i += BLOCK)
+			KL_PUT(to, i, result<LOG>(KL_GET(from, i), most, sum));
+}
+
+/* What the kernels before left of the row's chunks. */
+DEVICE KL_T known_most(const struct kilni_softmax &s, u64 row)
+{
+	KL_T most = KL_N(kl_neg)(infinite());
+
+	for (u64 c = thread(); c < s.chunks; c += BLOCK)
+		most = greatest::join(most, KL_AT_(const KL_T, s.p.workspace,
+						   2 * 4 / sizeof(KL_T) *
+						   (row * s.chunks + c)));
+	return join<greatest, BLOCK>(most);
+}
+
+DEVICE u64 sums(const struct kilni_softmax &s)
+{
+	return s.p.workspace + 8 * s.p.rows * s.chunks;
+}
+
+DEVICE f64 known_sum(const struct kilni_softmax &s, u64 row)
+{
+	f64 wide = 0.0;
+
+	for (u64 c = thread(); c < s.chunks; c += BLOCK)
+		wide = wide + KL_AT_(const f64, sums(s), row * s.chunks + c);
+	return join<total, BLOCK>(wide);
+}
+
+enum { WHOLE, MOST, SUMS, SHARES };
+
+template <int WHAT, bool VECTORS>
+DEVICE void run_part(const struct kilni_softmax &s, u64 part)
+{
+	u64 row = part / s.chunks, begin = (part - row * s.chunks) * s.chunk;
+	u64 rest = s.p.length - begin, many = rest < s.chunk ? rest : s.chunk;
+	u64 at = (row * s.p.length + begin) * sizeof(stored);
+	KL_T most = WHAT == WHOLE || WHAT == MOST
+			    ? most_of<VECTORS>(s.p.in + at, many)
+			    : known_most(s, row);
+	f64 wide = WHAT == WHOLE || WHAT == SUMS
+			   ? sum_of<VECTORS>(s.p.in + at, many, most)
+		   : WHAT == SHARES ? known_sum(s, row)
+				    : 0.0;
+
+	if (WHAT == MOST && thread() == 0)
+		KL_AT_(KL_T, s.p.workspace, 2 * 4 / sizeof(KL_T) * part) = most;
+	if (WHAT == SUMS && thread() == 0)
+		KL_AT_(f64, sums(s), part) = wide;
+	if (WHAT != WHOLE && WHAT != SHARES)
+		return;
+	if (s.p.is_log)
+		put<VECTORS, true>(s.p.in + at, s.p.out + at, many, most, wide);
+	else
+		put<VECTORS, false>(s.p.in + at, s.p.out + at, many, most,
+				    wide);
+}
+
+template <int WHAT> DEVICE void run_parts(const struct kilni_softmax &s)
+{
+	u64 parts = s.p.rows * s.chunks;
+
+	for (u64 part = block_x(); part < parts; part += blocks())
+		if (are_vectors(s.p))
+			run_part<WHAT, true>(s, part);
+		else
+			run_part<WHAT, false>(s, part);
+}
+
+#define PARTS(ID, WHAT)                                                        \
+	KL_GLOBAL __attribute__((launch_bounds(BLOCK, 3)))                     \
+	kl_softmax_##ID(const struct kilni_softmax s)                          \
+	{                                                                      \
+		run_parts<WHAT>(s);                                            \
+	}
+PARTS(LONG, WHOLE)
+PARTS(MOST, MOST)
+PARTS(SUMS, SUMS)
+PARTS(SHARES, SHARES)
+#undef PARTS
