@@ -157,9 +157,8 @@ DEVICE void run_held(params p, u64 row)
 {
 	typedef held<THREADS, EACH, VECTORS> part;
 	u32 first = thread() % THREADS * part::RUN;
-	u32 rest = row < p.rows && (u32)p.length > first
-			   ? (u32)p.length - first
-			   : 0;
+	u32 many = THREADS > WARP || row < p.rows ? (u32)p.length : 0;
+	u32 rest = many > first ? many - first : 0;
 	u64 at = row * p.length + first;
 	KL_T most = KL_N(kl_neg)(infinite()), sum;
 	f64 wide = 0.0;
