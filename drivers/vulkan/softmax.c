@@ -19,7 +19,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	if (mode == KILNI_VK_REGISTERS) {
 		kernel->constant[3] =
 			(uint16_t)(__builtin_ctz(plan->threads) |
-				   __builtin_ctz(plan->each) << 4);
+				   plan->each << 4);
 		groups = kilni_div_up(p->rows * plan->threads,
 				      KILNI_SOFTMAX_GROUP);
 	}

@@ -277,23 +277,34 @@ static uint64_t softmax_run(const struct kilni_softmax_params *p, bool vectors)
 	return vectors ? 16 / kilni_dtype_bytes[p->dtype] : 1;
 }
 
+/* Of each of the threads: whole vectors. */
+static unsigned softmax_each(const struct kilni_softmax_params *p, uint64_t run,
+			     uint64_t threads)
+{
+	return (unsigned)kilni_align_up(kilni_div_up(p->length, threads), run);
+}
+
 static void hold(const struct kilni_softmax_params *p,
 		 struct kilni_vk_softmax_plan *plan)
 {
 	uint64_t run = softmax_run(p, plan->vectors);
 	uint64_t wanted = plan->vectors ? HELD_VECTORS : HELD_SINGLE;
+	unsigned threads = 1;
 
 	plan->mode = KILNI_VK_REGISTERS;
-	plan->threads = 1;
-	while (!kilni_softmax_is_held(p, plan->threads) ||
-	       (plan->threads < KILNI_SOFTMAX_GROUP &&
-		(plan->threads * wanted < p->length ||
-		 (p->rows * plan->threads < HELD_WANTED &&
-		  plan->threads * run < p->length))))
-		plan->threads *= 2;
-	plan->each = (unsigned)run;
-	while ((uint64_t)plan->each * plan->threads < p->length)
-		plan->each *= 2;
+	while (!kilni_softmax_is_held(p, threads) ||
+	       (threads < KILNI_SOFTMAX_GROUP && threads * wanted < p->length))
+		threads *= 2;
+	/* Half of them may leave fewer idle. */
+	if (threads > 1 && kilni_softmax_is_held(p, threads / 2) &&
+	    softmax_each(p, run, threads / 2) <
+		    2 * softmax_each(p, run, threads))
+		threads /= 2;
+	while (threads < KILNI_SOFTMAX_GROUP &&
+	       p->rows * threads < HELD_WANTED && threads * run < p->length)
+		threads *= 2;
+	plan->threads = threads;
+	plan->each = softmax_each(p, run, threads);
 }
 
 void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,

@@ -56,7 +56,7 @@ struct kilni_vk_softmax_plan {
 	struct kilni_softmax params;
 	enum kilni_vk_softmax_mode mode; /* MOST: and those behind it */
 	bool vectors;          /* whole ones, aligned */
-	unsigned threads, each; /* of a row that is held: powers of two */
+	unsigned threads, each; /* of a row that is held; a power of two */
 };
 
 void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
