@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/vulkan/record.h"
 
+/* Threads of a group that has several rows: fewer wait for each other. */
+#define GROUP_LEAST 64
+
 static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 				    const struct kilni_softmax_params *p,
 				    const struct kilni_vk_softmax_plan *plan,
@@ -11,6 +14,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	};
 	struct kilni_vk_kernel *kernel = &dispatch.kernel;
 	uint64_t groups = p->rows * plan->params.chunks;
+	unsigned group = KILNI_SOFTMAX_GROUP;
 
 	kilni_vk_name(kernel, "softmax", kilni_dtype_stored(p->dtype), 0);
 	kernel->constant[0] = (uint16_t)mode;
@@ -20,11 +24,12 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 		kernel->constant[3] =
 			(uint16_t)(__builtin_ctz(plan->threads) |
 				   plan->each << 4);
-		groups = kilni_div_up(p->rows * plan->threads,
-				      KILNI_SOFTMAX_GROUP);
+		group = plan->threads > GROUP_LEAST ? plan->threads
+						    : GROUP_LEAST;
+		groups = kilni_div_up(p->rows * plan->threads, group);
 	}
 	kilni_vk_set_groups(batch, &dispatch, groups);
-	kernel->group = KILNI_SOFTMAX_GROUP;
+	kernel->group = (uint16_t)group;
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 

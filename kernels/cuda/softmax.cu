@@ -157,7 +157,7 @@ DEVICE void run_held(params p, u64 row)
 {
 	typedef held<THREADS, EACH, VECTORS> part;
 	u32 first = thread() % THREADS * part::RUN;
-	u32 many = THREADS > WARP || row < p.rows ? (u32)p.length : 0;
+	u32 many = THREADS >= WARP || row < p.rows ? (u32)p.length : 0;
 	u32 rest = many > first ? many - first : 0;
 	u64 at = row * p.length + first;
 	KL_T most = KL_N(kl_neg)(infinite()), sum;
@@ -206,18 +206,19 @@ DEVICE u64 blocks() { return (u64)(u32)__nvvm_read_ptx_sreg_nctaid_x(); }
 
 /*
  * As many rows at a time as the block has threads for, then those that as many
- * blocks as there are lie behind them. Threads behind the last row go along,
- * since a warp's talk to each other.
+ * blocks as there are lie behind them. Where a warp has several rows, threads
+ * behind the last one go along, since they talk to each other.
  */
 template <int THREADS, int MANY> DEVICE void run_rows(params p)
 {
 	const int EACH = MANY < EACH_MOST ? MANY : EACH_MOST;
 	const u64 step = BLOCK / THREADS;
+	const u64 turn = blocks() * step;
 	u64 first = block_x() * step;
+	u64 row = first + (THREADS < BLOCK ? thread() / THREADS : 0);
 
-	for (; first < p.rows; first += blocks() * step) {
-		u64 row = first + thread() / THREADS;
-
+	for (; (THREADS < WARP ? first : row) < p.rows;
+	     first += turn, row += turn) {
 		if (EACH >= VECTOR && are_vectors(p))
 			run_row<THREADS, EACH, (EACH >= VECTOR)>(p, row);
 		else
