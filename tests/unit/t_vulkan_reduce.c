@@ -41,26 +41,12 @@ static int value_at(enum kiln_dtype dtype, int64_t i)
 	return (int)(i * 5 % 7) - (dtype == KILN_U8 ? 0 : 3);
 }
 
-/* -3 to 3 as floats of 16 bits. */
-static const uint16_t halves[] = { 0xc200, 0xc000, 0xbc00, 0,
-				   0x3c00, 0x4000, 0x4200 };
-
 static void put(enum kiln_dtype dtype, void *data, int64_t i, int value)
 {
-	switch (dtype) {
-	case KILN_F32:
+	if (dtype == KILN_F32)
 		((float *)data)[i] = (float)value;
-		break;
-	case KILN_F16:
-		((uint16_t *)data)[i] = halves[value + 3];
-		break;
-	case KILN_I16:
-		((int16_t *)data)[i] = (int16_t)value;
-		break;
-	default:
+	else
 		((uint8_t *)data)[i] = (uint8_t)value;
-		break;
-	}
 }
 
 /* Rows of length elements, skip elements between them and ahead of all. */
@@ -151,10 +137,8 @@ static void check_rows(enum kiln_dtype dtype, const struct rows *r)
 
 /* ---- the ways ---- */
 
-static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_U8, KILN_F16,
-					  KILN_I16 };
-/* What the ways differ in does not depend on more than the first two. */
-#define FEW 2
+/* A software device compiles each kernel for long: the vectors have the rest. */
+static const enum kiln_dtype dtypes[] = { KILN_F32, KILN_U8 };
 
 /* A group for each row: of the rows' beginnings some are at each offset. */
 START_TEST(rows_by_groups)
@@ -235,7 +219,7 @@ static void expect_truth(struct kiln_tensor *t, bool any, bool all,
 /* One that differs, at the first place, in the middle, behind the last 16. */
 START_TEST(truth)
 {
-	static const enum kiln_dtype types[] = { KILN_U8, KILN_F16, KILN_I64 };
+	static const enum kiln_dtype types[] = { KILN_U8, KILN_I64 };
 	static const int64_t places[] = { 0, 100, 389, MANY - 1 };
 	enum kiln_dtype dtype = types[_i];
 
@@ -307,11 +291,9 @@ static void expect_ends(enum kiln_dtype dtype, int what, int64_t at, int other,
 
 START_TEST(ends_of_narrow_integers)
 {
-	/* 0x80 is 128 or -128, 0x8080 is 32896 or -32640. */
+	/* 0x80 is 128 or -128, 0x8080 is -32640. */
 	for (int64_t at = 0; at < MANY; at += 97) {
 		EXPECT_ENDS(KILN_U8, uint8_t, 0x7f, at, 0x80, 128, 127);
-		EXPECT_ENDS(KILN_I8, int8_t, 0x7f, at, 0x80, 127, -128);
-		EXPECT_ENDS(KILN_U16, uint16_t, 0x7f, at, 0x80, 32896, 32639);
 		EXPECT_ENDS(KILN_I16, int16_t, 0x7f, at, 0x80, 32639, -32640);
 	}
 }
@@ -337,16 +319,15 @@ int main(void)
 	suite = suite_create("vulkan, reductions");
 	with = add_case(suite, "with", open_with);
 	tcase_add_loop_test(with, rows_by_groups, 0, KILNI_COUNTOF(dtypes));
-	tcase_add_loop_test(with, rows_by_subgroups, 0, FEW);
-	tcase_add_loop_test(with, chunks, 0, FEW);
-	tcase_add_loop_test(with, columns, 1, FEW + 1);
-	tcase_add_loop_test(with, truth, 0, 3);
+	tcase_add_loop_test(with, rows_by_subgroups, 0, 1);
+	tcase_add_loop_test(with, chunks, 0, 1);
+	tcase_add_loop_test(with, columns, 1, 2);
+	tcase_add_loop_test(with, truth, 0, 2);
 	tcase_add_test(with, negative_zero);
 	tcase_add_test(with, kinds_of_halves);
 	tcase_add_test(with, ends_of_narrow_integers);
 	without = add_case(suite, "without", open_without);
-	tcase_add_loop_test(without, rows_by_groups, 0, FEW);
-	tcase_add_loop_test(without, rows_by_subgroups, 0, 1);
-	tcase_add_loop_test(without, chunks, 0, FEW);
+	tcase_add_loop_test(without, rows_by_groups, 0, 1);
+	tcase_add_loop_test(without, chunks, 0, 1);
 	return run_suite(suite);
 }
