@@ -112,6 +112,7 @@ struct kilni_cuda_rows {
 	X(2X8, 2, 8)                                                           \
 	X(8X4, 8, 4)                                                           \
 	X(32X4, 32, 4)                                                         \
+	X(32X8, 32, 8)                                                         \
 	X(32X16, 32, 16)                                                       \
 	X(WARP, 32, 32)                                                        \
 	X(BLOCK, KILNI_CUDA_BLOCK, 32)
@@ -174,6 +175,7 @@ struct kilni_cuda_rows {
 	X(SOFTMAX_2X8, "softmax", "kl_softmax_2X8")                            \
 	X(SOFTMAX_8X4, "softmax", "kl_softmax_8X4")                            \
 	X(SOFTMAX_32X4, "softmax", "kl_softmax_32X4")                          \
+	X(SOFTMAX_32X8, "softmax", "kl_softmax_32X8")                          \
 	X(SOFTMAX_32X16, "softmax", "kl_softmax_32X16")                        \
 	X(SOFTMAX_WARP, "softmax", "kl_softmax_WARP")                          \
 	X(SOFTMAX_BLOCK, "softmax", "kl_softmax_BLOCK")                        \
