@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batches DEVICE: many small kernels in a row, which CUDA is handed together, on
- * one stream and on more than have graphs at a time; one of them finds an index out of range, in the middle of
- * others. Exit status 1: the wrong results, or another op is blamed.
+ * batches DEVICE: many small kernels in a row, which CUDA is handed together,
+ * on one stream and on more than have graphs at a time; one of them finds an
+ * index out of range, in the middle of others. Exit status 1: the wrong results,
+ * or another op is blamed.
  */
 #include <string.h>
 
