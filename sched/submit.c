@@ -98,8 +98,8 @@ static bool has_waited(const struct kilni_stream *stream,
 static bool is_pending(const struct kilni_use *use,
 		       const struct kilni_stream *stream)
 {
-	return use->stream && use->stream != stream && !use_done(use) &&
-	       !has_waited(stream, use);
+	return use->stream && use->stream != stream &&
+	       !has_waited(stream, use) && !use_done(use);
 }
 
 /*
