@@ -57,6 +57,7 @@ struct kilni_cuda_racks {
 	pthread_mutex_t lock;
 	bool refused;          /* atomic: one by one from now on */
 	unsigned count;
+	unsigned looked_at;    /* those in use, where none was to be had */
 	struct kilni_cuda_rack *rack[KILNI_CUDA_RACKS];
 };
 

@@ -65,9 +65,16 @@ static struct kilni_cuda_rack *add(struct kilni_cuda_hw *hw)
 	return rack;
 }
 
+/* Of all that have one, in turn. */
+static struct kilni_cuda_queue *next_owner(struct kilni_cuda_hw *hw)
+{
+	return hw->racks.rack[hw->racks.looked_at++ % hw->racks.count]->queue;
+}
+
 struct kilni_cuda_rack *kilni_cuda_rack_take(struct kilni_cuda_queue *queue)
 {
 	struct kilni_cuda_hw *hw = hw_of(queue);
+	struct kilni_cuda_queue *other = NULL;
 	struct kilni_cuda_rack *rack;
 
 	if (!kilni_cuda_racks_good(hw))
@@ -79,8 +86,13 @@ struct kilni_cuda_rack *kilni_cuda_rack_take(struct kilni_cuda_queue *queue)
 	if (rack) {
 		rack->queue = queue;
 		rack->taken = true;
+	} else if (hw->racks.count) {
+		other = next_owner(hw);
 	}
 	pthread_mutex_unlock(&hw->racks.lock);
+	/* May be done long since, where nobody has asked: who comes later sees. */
+	if (other)
+		(void)kilni_cuda_queue_completed(&other->base);
 	return rack;
 }
 
