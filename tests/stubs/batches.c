@@ -134,6 +134,37 @@ static void many_streams(void)
 	kiln_tensor_release(big);
 }
 
+/* Streams that were handed work and left, which nobody waits for. */
+static void among_idle_streams(void)
+{
+	enum { IDLE = 20, ROUNDS = 100, TIMES = 16 };
+	struct kiln_stream *stream[IDLE] = { NULL }, *last = NULL;
+	struct kiln_tensor *x[IDLE] = { NULL }, *y;
+
+	for (int i = 0; i < IDLE; i++) {
+		OK(kiln_stream_create(&stream[i], device));
+		OK(kiln_stream_set_current(device, stream[i]));
+		x[i] = zeros();
+		add_ones(&x[i], TIMES);
+		OK(kiln_stream_flush(stream[i]));
+	}
+	OK(kiln_stream_create(&last, device));
+	OK(kiln_stream_set_current(device, last));
+	y = zeros();
+	for (int i = 1; i <= ROUNDS; i++) {
+		add_ones(&y, TIMES);
+		expect_all(y, (float)(i * TIMES));
+	}
+	OK(kiln_stream_set_current(device, NULL));
+	kiln_stream_release(last);
+	for (int i = 0; i < IDLE; i++) {
+		expect_all(x[i], TIMES);
+		kiln_tensor_release(x[i]);
+		kiln_stream_release(stream[i]);
+	}
+	kiln_tensor_release(y);
+}
+
 static void bad_index(void)
 {
 	static const int32_t far[] = { 3, 99 };
@@ -173,6 +204,8 @@ int main(int argc, char **argv)
 	struct kiln_tensor *x;
 
 	OK(kiln_device_open(&device, argc > 1 ? argv[1] : "cuda"));
+	/* First: what comes later waits for streams that were there before. */
+	among_idle_streams();
 	x = zeros();
 	/* Every length up to one that is more than a batch. */
 	for (int times = 1, sum = 1; times < 40; sum += ++times) {
