@@ -243,7 +243,7 @@ int kilni_cuda_version(void);
 
 /* ---- results ---- */
 
-enum { CU_OK = 0, CU_NOT_READY = 600 };
+enum { CU_OK = 0, CU_OUT_OF_MEMORY = 2, CU_NOT_READY = 600 };
 
 /* Name of a result as the library spells it, "CUDA_ERROR_UNKNOWN". */
 const char *kilni_cuda_name(int result);

@@ -56,6 +56,7 @@ struct kilni_cuda_attendant {
 struct kilni_cuda_racks {
 	pthread_mutex_t lock;
 	bool refused;          /* atomic: one by one from now on */
+	unsigned rests;        /* so many takers get none: memory was short */
 	unsigned count;
 	unsigned looked_at;    /* those in use, where none was to be had */
 	struct kilni_cuda_rack *rack[KILNI_CUDA_RACKS];

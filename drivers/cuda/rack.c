@@ -22,6 +22,9 @@ struct kilni_cuda_rack {
 	struct instance instance[LENGTHS][TURNS];
 };
 
+/* So many do without graphs when there was no memory for one. */
+#define RESTS 64
+
 /* ---- who has which ---- */
 
 bool kilni_cuda_racks_good(const struct kilni_cuda_hw *hw)
@@ -80,6 +83,11 @@ struct kilni_cuda_rack *kilni_cuda_rack_take(struct kilni_cuda_queue *queue)
 	if (!kilni_cuda_racks_good(hw))
 		return NULL;
 	pthread_mutex_lock(&hw->racks.lock);
+	if (hw->racks.rests) {
+		hw->racks.rests--;
+		pthread_mutex_unlock(&hw->racks.lock);
+		return NULL;
+	}
 	rack = find(hw, queue);
 	if (!rack)
 		rack = add(hw);
@@ -162,8 +170,15 @@ static int change(struct instance *instance, const struct kilni_cuda_kept *kept,
 	return result;
 }
 
+/* Memory may be had again; whatever else is refused stays so. */
 static void refuse(struct kilni_cuda_hw *hw, int result)
 {
+	if (result == CU_OUT_OF_MEMORY) {
+		pthread_mutex_lock(&hw->racks.lock);
+		hw->racks.rests = RESTS;
+		pthread_mutex_unlock(&hw->racks.lock);
+		return;
+	}
 	if (__atomic_exchange_n(&hw->racks.refused, true, __ATOMIC_RELAXED) ||
 	    kilni_cuda_is_lost(hw))
 		return;

@@ -40,7 +40,7 @@ void kilni_cuda_rack_give(struct kilni_cuda_rack *rack, uint64_t seq);
 /*
  * Sends LEAST << which kernels as one graph; their number. 0: the library
  * refused something, then nothing of them is on the stream, and nobody gets a
- * rack of the device again.
+ * rack of the device for a while where memory was short, else never again.
  */
 unsigned kilni_cuda_rack_send(struct kilni_cuda_rack *rack,
 			      const struct kilni_cuda_kept *kept,

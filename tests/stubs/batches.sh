@@ -77,6 +77,10 @@ for fault in graphs=0 fail=cuGraphCreate:1:801 fail=cuGraphCreate:2:2 \
 	fail=cuGraphLaunch:9:900 fail=cuGraphExecKernelNodeSetParams:5:910 \
 	fail=cuGraphExecDestroy:1:2 fail=cuGraphDestroy:1:2; do
 	export KILN_STUB_CUDA="async=1 $fault"
-	works 0 tests/stubs/batches cuda
+	case $fault in
+	# Memory that was short may be had later.
+	*:2) works 60 tests/stubs/batches cuda ;;
+	*) works 0 tests/stubs/batches cuda ;;
+	esac
 done
 echo "batches: refused ones go one by one"
