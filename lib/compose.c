@@ -90,8 +90,6 @@ static enum kiln_status launch(struct kiln_tensor *out, struct kiln_tensor *in,
 	struct kilni_job job;
 	struct kilni_softmax_params *p = &job.entry.params.softmax;
 	const struct kilni_hw *hw = in->device->hw;
-	struct kilni_storage *workspace;
-	enum kiln_status status;
 
 	kilni_job_init(&job, KILNI_KERNEL_SOFTMAX, op, sizeof(*p));
 	memset(p, 0, sizeof(*p));
@@ -103,15 +101,10 @@ static enum kiln_status launch(struct kiln_tensor *out, struct kiln_tensor *in,
 	p->is_log = op == KILNI_OP_LOG_SOFTMAX;
 	kilni_job_operand(&job, out, KILNI_WRITE);
 	kilni_job_operand(&job, in, KILNI_READ);
-	KILNI_TRY(kilni_job_workspace(
+	return kilni_job_submit_with(
 		&job, in->device,
 		hw->driver->program->workspace(hw, KILNI_KERNEL_SOFTMAX, p),
-		&workspace));
-	p->workspace = workspace ? workspace->address : 0;
-	status = kilni_job_submit(&job, in->device);
-	if (workspace)
-		kilni_storage_release(workspace);
-	return status;
+		&p->workspace);
 }
 
 static enum kiln_status run_kernel(struct kiln_tensor **out,

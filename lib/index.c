@@ -178,9 +178,6 @@ static enum kiln_status launch_scatter(struct kiln_tensor *result,
 	struct kilni_job job;
 	struct kilni_scatter_params *p = &job.entry.params.scatter;
 	const struct kilni_hw *hw = result->device->hw;
-	struct kilni_storage *workspace;
-	uint64_t bytes;
-	enum kiln_status status;
 
 	if (s->value->count == 0)
 		return KILN_OK;
@@ -189,14 +186,10 @@ static enum kiln_status launch_scatter(struct kiln_tensor *result,
 	kilni_job_operand(&job, result, KILNI_READ_WRITE);
 	kilni_job_operand(&job, s->indices, KILNI_READ);
 	kilni_job_operand(&job, s->value, KILNI_READ);
-	bytes = hw->driver->program->workspace(hw, KILNI_KERNEL_SCATTER, p);
-	KILNI_TRY(kilni_job_workspace(&job, result->device, bytes,
-				      &workspace));
-	p->workspace = workspace ? workspace->address : 0;
-	status = kilni_job_submit(&job, result->device);
-	if (workspace)
-		kilni_storage_release(workspace);
-	return status;
+	return kilni_job_submit_with(
+		&job, result->device,
+		hw->driver->program->workspace(hw, KILNI_KERNEL_SCATTER, p),
+		&p->workspace);
 }
 
 static bool shares(const struct kiln_tensor *a, const struct kiln_tensor *b)

@@ -531,14 +531,16 @@ static inline void kilni_job_operand(struct kilni_job *job,
 
 /* An operand of no bytes: what the storage stands for is in use. */
 void kilni_job_keep(struct kilni_job *job, struct kilni_storage *storage);
-/* Workspace of the kernel as a further operand; NULL where none is needed. */
-enum kiln_status kilni_job_workspace(struct kilni_job *job,
-				     struct kiln_device *device,
-				     uint64_t bytes,
-				     struct kilni_storage **workspace);
 /* On the calling thread's stream of the device. */
 enum kiln_status kilni_job_submit(struct kilni_job *job,
 				  struct kiln_device *device);
+/*
+ * The same with so many bytes of workspace as a further operand. address is the
+ * job's parameter for where it lies; 0 where none is needed.
+ */
+enum kiln_status kilni_job_submit_with(struct kilni_job *job,
+				       struct kiln_device *device,
+				       uint64_t bytes, uint64_t *address);
 
 /* An elementwise op; slot j is in[j], or scalar[j] where that is NULL. */
 struct kilni_ew {

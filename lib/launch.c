@@ -6,20 +6,6 @@ void kilni_job_keep(struct kilni_job *job, struct kilni_storage *storage)
 	kilni_job_add(job, &storage->track, 0, 0, KILNI_READ);
 }
 
-enum kiln_status kilni_job_workspace(struct kilni_job *job,
-				     struct kiln_device *device,
-				     uint64_t bytes,
-				     struct kilni_storage **workspace)
-{
-	*workspace = NULL;
-	if (!bytes)
-		return KILN_OK;
-	KILNI_TRY(kilni_storage_create(workspace, device, bytes, true));
-	kilni_job_add(job, &(*workspace)->track, (*workspace)->address, bytes,
-		      KILNI_WRITE);
-	return KILN_OK;
-}
-
 enum kiln_status kilni_job_submit(struct kilni_job *job,
 				  struct kiln_device *device)
 {
@@ -31,4 +17,23 @@ enum kiln_status kilni_job_submit(struct kilni_job *job,
 	KILNI_TRY(kilni_thread_stream(device, &stream));
 	kilni_plan_work();
 	return kilni_submit(stream, job);
+}
+
+enum kiln_status kilni_job_submit_with(struct kilni_job *job,
+				       struct kiln_device *device,
+				       uint64_t bytes, uint64_t *address)
+{
+	struct kilni_storage *workspace;
+	enum kiln_status status;
+
+	*address = 0;
+	if (!bytes)
+		return kilni_job_submit(job, device);
+	KILNI_TRY(kilni_storage_create(&workspace, device, bytes, true));
+	kilni_job_add(job, &workspace->track, workspace->address, bytes,
+		      KILNI_WRITE);
+	*address = workspace->address;
+	status = kilni_job_submit(job, device);
+	kilni_storage_release(workspace);
+	return status;
 }

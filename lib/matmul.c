@@ -93,8 +93,6 @@ static enum kiln_status launch(struct kiln_tensor *out,
 	struct kilni_job job;
 	struct kilni_matmul_params *p = &job.entry.params.matmul;
 	const struct kilni_hw *hw = out->device->hw;
-	struct kilni_storage *workspace;
-	enum kiln_status status;
 
 	if (out->count == 0)
 		return KILN_OK;
@@ -105,13 +103,8 @@ static enum kiln_status launch(struct kiln_tensor *out,
 	kilni_job_operand(&job, rhs, KILNI_READ);
 	p->workspace_bytes = hw->driver->program->workspace(
 		hw, KILNI_KERNEL_MATMUL, p);
-	KILNI_TRY(kilni_job_workspace(&job, out->device, p->workspace_bytes,
-				      &workspace));
-	p->workspace = workspace ? workspace->address : 0;
-	status = kilni_job_submit(&job, out->device);
-	if (workspace)
-		kilni_storage_release(workspace);
-	return status;
+	return kilni_job_submit_with(&job, out->device, p->workspace_bytes,
+				     &p->workspace);
 }
 
 enum kiln_status kiln_matmul(struct kiln_tensor **out, struct kiln_tensor *lhs,

@@ -99,8 +99,6 @@ static enum kiln_status launch(const struct reduction *r,
 	struct kilni_job job;
 	struct kilni_reduce_params *p = &job.entry.params.reduce;
 	const struct kilni_hw *hw = t->device->hw;
-	struct kilni_storage *workspace;
-	enum kiln_status status;
 
 	if ((value ? value : index)->count == 0)
 		return KILN_OK;
@@ -113,13 +111,8 @@ static enum kiln_status launch(const struct reduction *r,
 	kilni_job_operand(&job, t, KILNI_READ);
 	p->workspace_bytes = hw->driver->program->workspace(
 		hw, KILNI_KERNEL_REDUCE, p);
-	KILNI_TRY(kilni_job_workspace(&job, t->device, p->workspace_bytes,
-				      &workspace));
-	p->workspace = workspace ? workspace->address : 0;
-	status = kilni_job_submit(&job, t->device);
-	if (workspace)
-		kilni_storage_release(workspace);
-	return status;
+	return kilni_job_submit_with(&job, t->device, p->workspace_bytes,
+				     &p->workspace);
 }
 
 static enum kiln_status check(struct kiln_tensor *const *out,
