@@ -71,14 +71,6 @@ expect_told()
 	esac
 }
 
-# swept WHAT CALLS: that the faults were met at all
-swept()
-{
-	[ "$told" -gt 0 ] || fail "$1: no run has failed"
-	tested=yes
-	echo "$1, $runs of $2, $told told"
-}
-
 # next N: the first calls, then every so many
 next()
 {
@@ -89,50 +81,61 @@ next()
 	fi
 }
 
+# sweep DEVICE CALLS WHAT: arm N makes the Nth call fail
+sweep()
+{
+	n=1
+	runs=0
+	told=0
+	while [ "$n" -le "$2" ]; do
+		arm "$n"
+		train "$1"
+		expect_told "$1, $3, call $n of $2"
+		runs=$((runs + 1))
+		n=$(next "$n")
+	done
+	[ "$told" -gt 0 ] || fail "$1, $3: no run has failed"
+	tested=yes
+	echo "$1, $3: $runs of $2 calls, $told told"
+}
+
+# right DEVICE: without a fault; what its parameters are then
+right()
+{
+	train "$1"
+	[ $code = 0 ] || fail "$1: status $code"
+	good=$(grep checksum "$said")
+}
+
 # sweep_cuda RESULT [SETTING]: each result of CUDA's is a number
 sweep_cuda()
 {
-	export KILN_STUB_CUDA="${2-}"
+	result=$1
+	setting=${2-}
+	arm()
+	{
+		export KILN_STUB_CUDA="${setting:+$setting }fail=*:$1:$result"
+	}
+	export KILN_STUB_CUDA="$setting"
 	KILN_STUB_CUDA_CALLS=$data/calls
 	export KILN_STUB_CUDA_CALLS
-	train cuda
+	right cuda
 	unset KILN_STUB_CUDA_CALLS
-	[ $code = 0 ] || fail "cuda: status $code"
-	good=$(grep checksum "$said")
-	calls=$(cat "$data/calls")
-	n=1
-	runs=0
-	told=0
-	while [ "$n" -le "$calls" ]; do
-		export KILN_STUB_CUDA="${2:+$2 }fail=*:$n:$1"
-		train cuda
-		expect_told "call $n of $calls, result $1"
-		runs=$((runs + 1))
-		n=$(next "$n")
-	done
+	sweep cuda "$(cat "$data/calls")" "result $result"
 	unset KILN_STUB_CUDA
-	swept "cuda: result $1" "$calls calls"
 }
 
-# sweep_vulkan STATUS: through some hundred passes more than there are
+# sweep_vulkan STATUS: as many passes as are known to be more than there are
 sweep_vulkan()
 {
-	train vulkan:cpu
-	[ $code = 0 ] || fail "vulkan:cpu: status $code"
-	good=$(grep checksum "$said")
-	n=1
-	runs=0
-	told=0
-	most=${TRAINING_MOST-5000}
-	while [ "$n" -le "$most" ]; do
-		export KILN_FAULT="*:$n:$1"
-		train vulkan:cpu
-		expect_told "pass $n, $1"
-		runs=$((runs + 1))
-		n=$(next "$n")
-	done
+	status=$1
+	arm()
+	{
+		export KILN_FAULT="*:$1:$status"
+	}
+	right vulkan:cpu
+	sweep vulkan:cpu "${TRAINING_MOST-5000}" "$status"
 	unset KILN_FAULT
-	swept "vulkan:cpu: $1" "the first $most passes"
 }
 
 tested=no
