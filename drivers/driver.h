@@ -395,7 +395,19 @@ struct kilni_driver {
 struct kilni_hw {
 	const struct kilni_driver *driver;
 	unsigned index;
+	int lost; /* atomic, for good: the device does no more */
 };
+
+static inline bool kilni_hw_lost(const struct kilni_hw *hw)
+{
+	return __atomic_load_n(&hw->lost, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* By the driver, when it is told so first; whether it was the first time. */
+static inline bool kilni_hw_lose(struct kilni_hw *hw)
+{
+	return !__atomic_exchange_n(&hw->lost, 1, __ATOMIC_ACQ_REL);
+}
 
 /* Every queue begins so. */
 struct kilni_queue {

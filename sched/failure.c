@@ -339,12 +339,12 @@ enum kiln_status kilni_sched_note(struct kilni_sched *sched,
 
 bool kilni_sched_lost(const struct kilni_sched *sched)
 {
-	return __atomic_load_n(&sched->lost, __ATOMIC_ACQUIRE);
+	return sched_lost(sched);
 }
 
 enum kiln_status kilni_sched_alive(const struct kilni_sched *sched)
 {
-	if (KILNI_LIKELY(!kilni_sched_lost(sched)))
+	if (KILNI_LIKELY(!sched_lost(sched)))
 		return KILN_OK;
 	return kilni_fail(KILN_ERR_DEVICE_LOST, 0, "the device is lost");
 }

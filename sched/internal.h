@@ -132,10 +132,17 @@ static inline uint64_t stream_completed(const struct kilni_stream *stream)
 	return queue_ops(stream)->completed(stream->queue);
 }
 
+/* The driver may have found it in a call that no stream made. */
+static inline bool sched_lost(const struct kilni_sched *sched)
+{
+	return __atomic_load_n(&sched->lost, __ATOMIC_ACQUIRE) ||
+	       kilni_hw_lost(sched->hw);
+}
+
 /* Whether it takes work; kilni_stream_usable tells why not. */
 static inline bool stream_usable(const struct kilni_stream *stream)
 {
-	return !__atomic_load_n(&stream->sched->lost, __ATOMIC_ACQUIRE) &&
+	return !sched_lost(stream->sched) &&
 	       !__atomic_load_n(&stream->poisoned, __ATOMIC_ACQUIRE);
 }
 

@@ -22,6 +22,7 @@ int kilni_cuda_note(struct kilni_cuda_hw *hw, int result)
 		return result;
 	if (__atomic_compare_exchange_n(&hw->lost, &none, result, false,
 					__ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		kilni_hw_lose(&hw->base);
 		kilni_log(KILNI_LOG_ERROR, "cuda:%u is lost: %s (%d)",
 			  hw->base.index, kilni_cuda_name(result), result);
 		pthread_mutex_lock(&hw->lock);

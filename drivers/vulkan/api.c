@@ -143,7 +143,7 @@ static enum kiln_status create_instance(struct kilni_vk_loader *l)
 	enum kiln_status status;
 	uint32_t version = 0;
 
-	status = KILNI_VK(l, EnumerateInstanceVersion, &version);
+	status = KILNI_VK_CALL(l, EnumerateInstanceVersion, &version);
 	if (status == KILN_OK && version < VK_API_VERSION_1_2)
 		return lack(KILN_ERR_NO_DEVICE,
 			    "libvulkan.so.1 is older than Vulkan 1.2", NULL);
@@ -151,7 +151,7 @@ static enum kiln_status create_instance(struct kilni_vk_loader *l)
 						  : VK_API_VERSION_1_3;
 	app.apiVersion = l->version;
 	if (status == KILN_OK)
-		status = KILNI_VK(l, CreateInstance, &info, NULL,
+		status = KILNI_VK_CALL(l, CreateInstance, &info, NULL,
 				  &l->instance);
 	if (status != KILN_OK)
 		return lack(KILN_ERR_NO_DEVICE, "no Vulkan instance",

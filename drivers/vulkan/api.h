@@ -97,7 +97,7 @@ struct kilni_vk_calls {
  * fault site, so every one of them can be made to fail. Statuses of success
  * other than VK_SUCCESS count as success.
  */
-#define KILNI_VK(calls, name, ...)                                             \
+#define KILNI_VK_CALL(calls, name, ...)                                        \
 	__extension__({                                                        \
 		enum kiln_status vk_ = KILNI_FAULT("vk" #name);                \
                                                                                \

@@ -28,7 +28,7 @@ enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw, bool transient,
 		.queueFamilyIndex = hw->physical->family,
 	};
 
-	return KILNI_VK(&hw->vk, CreateCommandPool, hw->device, &info, NULL,
+	return KILNI_VK(hw, CreateCommandPool, hw->device, &info, NULL,
 			pool);
 }
 
@@ -43,7 +43,7 @@ enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
 		.commandBufferCount = count,
 	};
 
-	return KILNI_VK(&hw->vk, AllocateCommandBuffers, hw->device, &info,
+	return KILNI_VK(hw, AllocateCommandBuffers, hw->device, &info,
 			out);
 }
 
@@ -259,7 +259,7 @@ static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
 		info[parts - 1].commandBufferCount++;
 		fresh = ends >> i & 1;
 	}
-	KILNI_TRY(KILNI_VK(&hw->vk, QueueSubmit, hw->queue, parts, info,
+	KILNI_TRY(KILNI_VK(hw, QueueSubmit, hw->queue, parts, info,
 			   VK_NULL_HANDLE));
 	hw->signalled += parts;
 	return KILN_OK;
@@ -342,8 +342,6 @@ void kilni_vk_batch_submit(struct kilni_vk_batch *batch)
 		if (status == KILN_OK)
 			return;
 	}
-	if (status == KILN_ERR_DEVICE_LOST)
-		kilni_vk_lose(hw, false);
 	if (status != KILN_OK)
 		fail_kernels(batch, status);
 	pthread_mutex_lock(&hw->queue_lock);
@@ -357,7 +355,8 @@ void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung)
 {
 	if (hung)
 		__atomic_store_n(&hw->hung, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&hw->lost, 1, __ATOMIC_RELEASE);
+	if (!kilni_hw_lose(&hw->base))
+		return;
 	kilni_log(KILNI_LOG_ERROR, "vulkan: %s: the device is lost%s",
 		  hw->physical->properties.deviceName,
 		  hung ? ": it does not answer" : "");
@@ -377,11 +376,9 @@ static uint64_t look_at_semaphore(struct kilni_vk_hw *hw)
 	if (kilni_vk_is_lost(hw))
 		return __atomic_load_n(&hw->reached, __ATOMIC_ACQUIRE);
 	kilni_error_save(&before);
-	status = KILNI_VK(&hw->vk, GetSemaphoreCounterValue, hw->device,
+	status = KILNI_VK(hw, GetSemaphoreCounterValue, hw->device,
 			  hw->semaphore, &value);
 	kilni_error_restore(&before);
-	if (status == KILN_ERR_DEVICE_LOST)
-		kilni_vk_lose(hw, false);
 	pthread_mutex_lock(&hw->lock);
 	if (status == KILN_OK && value > hw->reached) {
 		__atomic_store_n(&hw->reached, value, __ATOMIC_RELEASE);
@@ -417,15 +414,12 @@ void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value, uint64_t since_ns)
 	};
 	uint64_t slice = kilni_min_u64(SLICE_NS, hw->timeout_ns / 4 + 1);
 	struct kilni_error_record before;
-	enum kiln_status status;
 
 	if (kilni_vk_is_lost(hw))
 		return;
 	kilni_error_save(&before);
-	status = KILNI_VK(&hw->vk, WaitSemaphores, hw->device, &info, slice);
+	(void)!KILNI_VK(hw, WaitSemaphores, hw->device, &info, slice);
 	kilni_error_restore(&before);
-	if (status == KILN_ERR_DEVICE_LOST)
-		kilni_vk_lose(hw, false);
 	check_progress(hw, since_ns);
 }
 
@@ -438,8 +432,6 @@ enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
 	status = queue_submit(hw, &commands, 1, 0);
 	*value = hw->signalled;
 	pthread_mutex_unlock(&hw->queue_lock);
-	if (status == KILN_ERR_DEVICE_LOST)
-		kilni_vk_lose(hw, false);
 	return status;
 }
 
@@ -691,7 +683,7 @@ enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw)
 		.pNext = &type,
 	};
 
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateSemaphore, hw->device, &info, NULL,
+	KILNI_TRY(KILNI_VK(hw, CreateSemaphore, hw->device, &info, NULL,
 			   &hw->semaphore));
 	KILNI_TRY(grow(hw));
 	return start_thread(hw);

@@ -37,7 +37,7 @@ enum kiln_status kilni_vk_stamps_create(struct kilni_vk_hw *hw,
 
 	if (!hw->physical->timestamp_bits)
 		return KILN_OK;
-	return KILNI_VK(&hw->vk, CreateQueryPool, hw->device, &info, NULL,
+	return KILNI_VK(hw, CreateQueryPool, hw->device, &info, NULL,
 			&batch->stamps);
 }
 
@@ -76,13 +76,11 @@ static bool read_ticks(struct kilni_vk_batch *batch, unsigned place,
 
 	if (kilni_vk_is_lost(hw))
 		return false;
-	status = KILNI_VK(&hw->vk, GetQueryPoolResults, hw->device,
+	status = KILNI_VK(hw, GetQueryPoolResults, hw->device,
 			  batch->stamps, place, 1, sizeof(result), result,
 			  sizeof(result),
 			  VK_QUERY_RESULT_64_BIT |
 				  VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
-	if (status == KILN_ERR_DEVICE_LOST)
-		kilni_vk_lose(hw, false);
 	*ticks = result[0];
 	return status == KILN_OK && result[1];
 }

@@ -88,7 +88,7 @@ static enum kiln_status begin(struct kilni_vk_hw *hw, VkCommandBuffer commands)
 		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
 	};
 
-	return KILNI_VK(&hw->vk, BeginCommandBuffer, commands, &info);
+	return KILNI_VK(hw, BeginCommandBuffer, commands, &info);
 }
 
 static void barrier(struct kilni_vk_hw *hw, VkCommandBuffer commands,
@@ -133,7 +133,7 @@ static enum kiln_status record_head(struct kilni_vk_hw *hw,
 	}
 	barrier(hw, commands, COPIES, VK_ACCESS_TRANSFER_WRITE_BIT, COMPUTE,
 		KERNELS_READ_WRITE);
-	return KILNI_VK(&hw->vk, EndCommandBuffer, commands);
+	return KILNI_VK(hw, EndCommandBuffer, commands);
 }
 
 /* Reports to their turn; they are blank again for the next replay. */
@@ -158,7 +158,7 @@ static enum kiln_status record_tail(struct kilni_vk_hw *hw,
 			     UINT32_MAX);
 	barrier(hw, commands, COPIES, VK_ACCESS_TRANSFER_WRITE_BIT, COMPUTE,
 		KERNELS_READ_WRITE);
-	return KILNI_VK(&hw->vk, EndCommandBuffer, commands);
+	return KILNI_VK(hw, EndCommandBuffer, commands);
 }
 
 /* ---- recording the kernels ---- */
@@ -246,7 +246,7 @@ static enum kiln_status record_piece(struct recorder *r, unsigned piece,
 	if (end == r->graph->entries && hw->reads_mapped)
 		barrier(hw, commands, COMPUTE, VK_ACCESS_SHADER_WRITE_BIT,
 			HOST, VK_ACCESS_HOST_READ_BIT);
-	return KILNI_VK(&hw->vk, EndCommandBuffer, commands);
+	return KILNI_VK(hw, EndCommandBuffer, commands);
 }
 
 static enum kiln_status record_pieces(struct recorder *r)

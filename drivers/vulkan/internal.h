@@ -288,6 +288,18 @@ enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
 
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
 
+static inline enum kiln_status kilni_vk_noted(struct kilni_vk_hw *hw,
+					      enum kiln_status status)
+{
+	if (KILNI_UNLIKELY(status == KILN_ERR_DEVICE_LOST))
+		kilni_vk_lose(hw, false);
+	return status;
+}
+
+/* A device's call: whichever says so first, the device is lost from then on. */
+#define KILNI_VK(hw, name, ...)                                                \
+	kilni_vk_noted(hw, KILNI_VK_CALL(&(hw)->vk, name, __VA_ARGS__))
+
 static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw);
 
 /* ---- time (clock.c) ---- */
@@ -502,13 +514,12 @@ struct kilni_vk_hw {
 
 	struct kilni_vk_anchor anchor; /* whoever completes batches has it */
 	uint64_t found;            /* atomic: failures that kernels found */
-	int lost;                  /* atomic */
 	int hung;                  /* atomic: its objects may be in use */
 };
 
 static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
 {
-	return __atomic_load_n(&hw->lost, __ATOMIC_ACQUIRE) != 0;
+	return kilni_hw_lost(&hw->base);
 }
 
 /* device.c */

@@ -76,7 +76,7 @@ static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
 			 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
 	};
 
-	return KILNI_VK(&hw->vk, CreateBuffer, hw->device, &info, NULL,
+	return KILNI_VK(hw, CreateBuffer, hw->device, &info, NULL,
 			buffer);
 }
 
@@ -95,7 +95,7 @@ static enum kiln_status allocate(struct kilni_vk_hw *hw,
 		.memoryTypeIndex = hw->type[use],
 	};
 
-	return KILNI_VK(&hw->vk, AllocateMemory, hw->device, &info, NULL,
+	return KILNI_VK(hw, AllocateMemory, hw->device, &info, NULL,
 			memory);
 }
 
@@ -112,10 +112,10 @@ static enum kiln_status fill_block(struct kilni_vk_hw *hw,
 	KILNI_TRY(create_buffer(hw, bytes, &block->buffer));
 	hw->vk.GetBufferMemoryRequirements(hw->device, block->buffer, &needs);
 	KILNI_TRY(allocate(hw, use, needs.size, &block->memory));
-	KILNI_TRY(KILNI_VK(&hw->vk, BindBufferMemory, hw->device,
+	KILNI_TRY(KILNI_VK(hw, BindBufferMemory, hw->device,
 			   block->buffer, block->memory, 0));
 	if (hw->mapped[use]) {
-		KILNI_TRY(KILNI_VK(&hw->vk, MapMemory, hw->device,
+		KILNI_TRY(KILNI_VK(hw, MapMemory, hw->device,
 				   block->memory, 0, VK_WHOLE_SIZE, 0, &map));
 		block->map = map;
 	}

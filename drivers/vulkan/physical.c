@@ -162,7 +162,7 @@ enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 #undef ENABLE
 	f.core.features.shaderFloat64 = p->doubles;
 	info.pNext = &f.core;
-	return KILNI_VK(vk, CreateDevice, p->device, &info, NULL, device);
+	return KILNI_VK_CALL(vk, CreateDevice, p->device, &info, NULL, device);
 }
 
 static bool has_extension(const struct kilni_vk_loader *vk,
@@ -380,7 +380,7 @@ static enum kiln_status list_devices(const struct kilni_vk_loader *vk)
 
 	physicals = 0;
 	KILNI_TRY(check_hidden());
-	KILNI_TRY(KILNI_VK(vk, EnumeratePhysicalDevices, vk->instance, &count,
+	KILNI_TRY(KILNI_VK_CALL(vk, EnumeratePhysicalDevices, vk->instance, &count,
 			   device));
 	for (uint32_t i = 0; i < count; i++)
 		add(vk, device[i]);

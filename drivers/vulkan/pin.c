@@ -41,7 +41,7 @@ static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
 			 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
 	};
 
-	return KILNI_VK(&hw->vk, CreateBuffer, hw->device, &info, NULL,
+	return KILNI_VK(hw, CreateBuffer, hw->device, &info, NULL,
 			buffer);
 }
 
@@ -55,7 +55,7 @@ static enum kiln_status choose_type(struct kilni_vk_hw *hw,
 	};
 	VkMemoryRequirements needs;
 
-	KILNI_TRY(KILNI_VK(&hw->vk, GetMemoryHostPointerPropertiesEXT,
+	KILNI_TRY(KILNI_VK(hw, GetMemoryHostPointerPropertiesEXT,
 			   hw->device, HANDLE, pin->begin, &allowed));
 	hw->vk.GetBufferMemoryRequirements(hw->device, pin->buffer, &needs);
 	for (*type = 0; *type < hw->memory.memoryTypeCount; ++*type)
@@ -84,9 +84,9 @@ static enum kiln_status import(struct kilni_vk_hw *hw,
 
 	KILNI_TRY(create_buffer(hw, bytes, &pin->buffer));
 	KILNI_TRY(choose_type(hw, pin, &info.memoryTypeIndex));
-	KILNI_TRY(KILNI_VK(&hw->vk, AllocateMemory, hw->device, &info, NULL,
+	KILNI_TRY(KILNI_VK(hw, AllocateMemory, hw->device, &info, NULL,
 			   &pin->imported));
-	return KILNI_VK(&hw->vk, BindBufferMemory, hw->device, pin->buffer,
+	return KILNI_VK(hw, BindBufferMemory, hw->device, pin->buffer,
 			pin->imported, 0);
 }
 

@@ -26,7 +26,7 @@ static enum kiln_status create_layout(struct kilni_vk_hw *hw)
 		.pPushConstantRanges = &push,
 	};
 
-	return KILNI_VK(&hw->vk, CreatePipelineLayout, hw->device, &info, NULL,
+	return KILNI_VK(hw, CreatePipelineLayout, hw->device, &info, NULL,
 			&hw->pipelines.layout);
 }
 
@@ -42,7 +42,7 @@ static enum kiln_status create_cache(struct kilni_vk_hw *hw)
 
 	info.pInitialData = data;
 	info.initialDataSize = data ? p->cache_bytes : 0;
-	status = KILNI_VK(&hw->vk, CreatePipelineCache, hw->device, &info,
+	status = KILNI_VK(hw, CreatePipelineCache, hw->device, &info,
 			  NULL, &p->cache);
 	free(data);
 	return status;
@@ -115,7 +115,7 @@ static enum kiln_status create_from(struct kilni_vk_hw *hw,
 	kept = kilni_vk_preserve(words, bytes, hw->physical->denormals,
 				 &info.codeSize);
 	info.pCode = kept ? kept : words;
-	status = KILNI_VK(&hw->vk, CreateShaderModule, hw->device, &info, NULL,
+	status = KILNI_VK(hw, CreateShaderModule, hw->device, &info, NULL,
 			  module);
 	free(kept);
 	return status;
@@ -193,7 +193,7 @@ static enum kiln_status create(struct kilni_vk_hw *hw,
 		entry[i] = (VkSpecializationMapEntry){ i, i * 4, 4 };
 	}
 	KILNI_TRY(create_module(hw, kernel, &info.stage.module));
-	status = KILNI_VK(&hw->vk, CreateComputePipelines, hw->device,
+	status = KILNI_VK(hw, CreateComputePipelines, hw->device,
 			  hw->pipelines.cache, 1, &info, NULL, out);
 	hw->vk.DestroyShaderModule(hw->device, info.stage.module, NULL);
 	return status;

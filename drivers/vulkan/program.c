@@ -122,7 +122,7 @@ static enum kiln_status create(struct kilni_vk_hw *hw,
 		.layout = hw->pipelines.layout,
 	};
 
-	return KILNI_VK(&hw->vk, CreateComputePipelines, hw->device,
+	return KILNI_VK(hw, CreateComputePipelines, hw->device,
 			hw->pipelines.cache, 1, &info, NULL, out);
 }
 
@@ -138,7 +138,7 @@ static enum kiln_status compile(struct kilni_vk_hw *hw,
 	VkShaderModule module;
 	enum kiln_status status;
 
-	KILNI_TRY(KILNI_VK(&hw->vk, CreateShaderModule, hw->device, &info,
+	KILNI_TRY(KILNI_VK(hw, CreateShaderModule, hw->device, &info,
 			   NULL, &module));
 	status = create(hw, source, module, out);
 	hw->vk.DestroyShaderModule(hw->device, module, NULL);

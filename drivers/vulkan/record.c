@@ -22,11 +22,11 @@ static enum kiln_status begin(struct kilni_vk_hw *hw,
 	};
 
 	if (!batch->owns)
-		KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device,
+		KILNI_TRY(KILNI_VK(hw, ResetCommandPool, hw->device,
 				   batch->pool, 0));
 	batch->commands = batch->own[batch->owns];
 	batch->bound = VK_NULL_HANDLE;
-	return KILNI_VK(&hw->vk, BeginCommandBuffer, batch->commands, &info);
+	return KILNI_VK(hw, BeginCommandBuffer, batch->commands, &info);
 }
 
 /* Makes what the kernels wrote visible to the host where it will look. */
@@ -56,7 +56,7 @@ void kilni_vk_close_commands(struct kilni_vk_batch *batch)
 	show_host(hw, batch);
 	batch->recording = false;
 	batch->owns++;
-	status = KILNI_VK(&hw->vk, EndCommandBuffer, batch->commands);
+	status = KILNI_VK(hw, EndCommandBuffer, batch->commands);
 	if (status != KILN_OK)
 		batch->refused = status;
 	else

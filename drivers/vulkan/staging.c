@@ -125,14 +125,14 @@ static enum kiln_status record_copy(struct kilni_vk_hw *hw,
 		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
 	};
 
-	KILNI_TRY(KILNI_VK(&hw->vk, ResetCommandPool, hw->device, lane->pool,
+	KILNI_TRY(KILNI_VK(hw, ResetCommandPool, hw->device, lane->pool,
 			   0));
-	KILNI_TRY(KILNI_VK(&hw->vk, BeginCommandBuffer, lane->commands,
+	KILNI_TRY(KILNI_VK(hw, BeginCommandBuffer, lane->commands,
 			   &begin));
 	see_kernels(hw, lane->commands);
 	hw->vk.CmdCopyBuffer(lane->commands, from, to, 1, region);
 	show_host(hw, lane->commands);
-	return KILNI_VK(&hw->vk, EndCommandBuffer, lane->commands);
+	return KILNI_VK(hw, EndCommandBuffer, lane->commands);
 }
 
 static uint64_t size_of(const struct transfer *t, uint64_t number)

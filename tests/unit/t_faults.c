@@ -63,16 +63,21 @@ static void note_status(struct run *run, enum kiln_status status,
 		run->first = status;
 }
 
-/* A call whose result goes to a place, which a failure must leave. */
+/*
+ * A call whose result goes to a place, which a failure must leave. Then the
+ * test empties it: what follows must not go on with what was there before.
+ */
 #define STEP(run, place, expr)                                                 \
 	do {                                                                   \
 		struct kiln_tensor **out = &(run)->t[place];                   \
 		struct kiln_tensor *before = *out;                             \
 		enum kiln_status status_ = (expr);                             \
 		note_status(run, status_, #expr);                              \
-		if (status_ != KILN_OK)                                        \
+		if (status_ != KILN_OK) {                                      \
 			ck_assert_msg(*out == before, "%s: *out changed",      \
 				      #expr);                                  \
+			kiln_tensor_clear(out);                                \
+		}                                                              \
 	} while (0)
 
 static void create(struct run *run)
@@ -229,23 +234,6 @@ static void expect_all_well(int64_t size)
 	expect_nothing_left();
 }
 
-/*
- * A thread of the device that was told that it is lost may say so when the
- * program is over, and the next one has it.
- */
-static void recover_from(enum kiln_status status, int64_t size)
-{
-	struct run run = { .size = size };
-
-	recover();
-	if (status != KILN_ERR_DEVICE_LOST)
-		return;
-	run_program(&run);
-	ck_assert(!run.failed || run.first == KILN_ERR_DEVICE_LOST);
-	clear(&run);
-	recover();
-}
-
 /* A page that was refused may be had smaller or after a clean-up. */
 static bool may_retry(const char *site)
 {
@@ -270,7 +258,7 @@ static bool survive(const char *site, uint64_t nth, enum kiln_status status,
 			      (int)nth);
 	check_account();
 	clear(&run);
-	recover_from(status, size);
+	recover();
 	expect_all_well(size);
 	return passes >= nth;
 }
@@ -342,7 +330,7 @@ static bool survive_open(const char *site, uint64_t nth,
 	clear(&run);
 	if (!dev)
 		setup();
-	recover_from(status, 4);
+	recover();
 	expect_all_well(4);
 	return passes >= nth;
 }

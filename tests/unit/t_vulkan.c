@@ -293,6 +293,71 @@ START_TEST(submit_that_loses_the_device)
 }
 END_TEST
 
+static void setup_staging(void)
+{
+	setenv("KILN_VULKAN_STAGING", "1", 1);
+	setup();
+}
+
+static enum kiln_status use_a_new_page(struct kiln_tensor *x)
+{
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+	enum kiln_status status;
+
+	(void)x;
+	status = kiln_zeros(&y, dev, KILN_F32, 1, SHAPE(16 << 20));
+	kiln_tensor_release(y);
+	return status;
+}
+
+static enum kiln_status read_it(struct kiln_tensor *x)
+{
+	float data[3];
+
+	return kiln_tensor_read(x, data, sizeof(data));
+}
+
+static enum kiln_status write_another(struct kiln_tensor *x)
+{
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+	const float data[] = { 4, 5 };
+	enum kiln_status status;
+
+	(void)x;
+	status = kiln_tensor_from_data(&y, dev, KILN_F32, 1, SHAPE(2), data,
+				       sizeof(data));
+	kiln_tensor_release(y);
+	return status;
+}
+
+static const struct {
+	const char *call;
+	enum kiln_status (*use)(struct kiln_tensor *x);
+} streamless[] = {
+	{ "vkAllocateMemory", use_a_new_page },
+	{ "vkQueueSubmit", read_it },
+	{ "vkBeginCommandBuffer", write_another },
+};
+
+/* No stream has anything in flight that would tell of it. */
+START_TEST(lost_by_a_call_of_no_stream)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3);
+
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set(streamless[_i].call, 1, KILN_ERR_DEVICE_LOST));
+	ck_assert_int_eq(streamless[_i].use(x), KILN_ERR_DEVICE_LOST);
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	FAILS(kiln_device_sync(dev), KILN_ERR_DEVICE_LOST, "lost");
+	ck_assert(kiln_device_lost(dev));
+	expect_lost();
+	kiln_tensor_release(x);
+	teardown();
+	setup();
+	expect_sum(dev);
+}
+END_TEST
+
 static void setup_impatient(void)
 {
 	setenv("KILN_VULKAN_TIMEOUT_MS", "300", 1);
@@ -819,6 +884,7 @@ static void add_cases(Suite *suite)
 	TCase *hung = tcase_create("hung"), *sweep = tcase_create("sweep");
 	TCase *cache = tcase_create("cache"), *graphs = tcase_create("graphs");
 	TCase *leaving = tcase_create("leaving");
+	TCase *staging = tcase_create("staging");
 
 	tcase_add_checked_fixture(device, setup, teardown);
 	tcase_set_timeout(device, 240);
@@ -836,6 +902,11 @@ static void add_cases(Suite *suite)
 	tcase_set_timeout(limits, 60);
 	tcase_add_test(limits, limits_are_told);
 	suite_add_tcase(suite, limits);
+	tcase_add_checked_fixture(staging, setup_staging, teardown);
+	tcase_set_timeout(staging, 60);
+	tcase_add_loop_test(staging, lost_by_a_call_of_no_stream, 0,
+			    COUNT(streamless));
+	suite_add_tcase(suite, staging);
 	tcase_add_checked_fixture(hung, setup_impatient, teardown);
 	tcase_set_timeout(hung, 60);
 	tcase_add_test(hung, device_that_never_answers);
