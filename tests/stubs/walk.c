@@ -35,6 +35,10 @@ static int is_good(enum kiln_status status)
 		fail("an unknown status");
 	if (!*kiln_error_message())
 		fail("a failure without a message");
+	if (status == KILN_ERR_DEVICE_LOST && device &&
+	    (!kiln_device_lost(device) ||
+	     kiln_device_sync(device) != KILN_ERR_DEVICE_LOST))
+		fail("it was told to be lost, and is not");
 	if (first == KILN_OK || first == KILN_ERR_POISONED)
 		first = status;
 	return 0;
