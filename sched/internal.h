@@ -146,6 +146,16 @@ static inline bool stream_usable(const struct kilni_stream *stream)
 	       !__atomic_load_n(&stream->poisoned, __ATOMIC_ACQUIRE);
 }
 
+/* Whether what comes on the stream is behind the use as it is. */
+static inline bool has_waited(const struct kilni_stream *stream,
+			      const struct kilni_use *use)
+{
+	for (unsigned i = 0; i < KILNI_COUNTOF(stream->waited); i++)
+		if (stream->waited[i].stream == use->stream)
+			return stream->waited[i].seq >= use->seq;
+	return false;
+}
+
 static inline bool use_done(const struct kilni_use *use)
 {
 	return stream_completed(use->stream) >= use->seq;

@@ -85,16 +85,6 @@ void kilni_track_touch(struct kilni_track *track, struct kilni_stream *stream)
 
 /* ---- what a job waits for ---- */
 
-/* Whether what comes on the stream is behind the use as it is. */
-static bool has_waited(const struct kilni_stream *stream,
-		       const struct kilni_use *use)
-{
-	for (unsigned i = 0; i < KILNI_COUNTOF(stream->waited); i++)
-		if (stream->waited[i].stream == use->stream)
-			return stream->waited[i].seq >= use->seq;
-	return false;
-}
-
 static bool is_pending(const struct kilni_use *use,
 		       const struct kilni_stream *stream)
 {

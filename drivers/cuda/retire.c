@@ -81,7 +81,7 @@ static bool is_lost_kernel(struct kilni_cuda_queue *queue,
 static void retire_kernel(struct kilni_cuda_queue *queue,
 			  const struct kilni_entry *entry)
 {
-	struct kilni_cuda_report report;
+	struct kilni_cuda_report report = { 0 };
 	bool found = read_report(queue, entry, &report);
 
 	if (KILNI_CUDA_NOTE(entry) == KILNI_CUDA_REFUSED)

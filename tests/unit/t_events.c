@@ -105,6 +105,29 @@ START_TEST(a_stream_waits_for_an_event)
 }
 END_TEST
 
+/* What is behind it already need not wait again. */
+START_TEST(one_wait_for_an_event_is_enough)
+{
+	int gate = 0;
+	struct kiln_event *event = held_event(&gate);
+	struct kiln_stream *other = NULL;
+	uint64_t once;
+
+	OK(kiln_stream_create(&other, dev));
+	OK(kiln_stream_wait_event(other, event));
+	once = kiln_stream_position(other);
+	OK(kiln_stream_wait_event(other, event));
+	OK(kiln_stream_wait_event(other, event));
+	ck_assert_uint_eq(kiln_stream_position(other), once);
+	ck_assert_uint_lt(kiln_stream_progress(other), once);
+	kilni_gate_open(&gate);
+	OK(kiln_stream_sync(other));
+	ck_assert(kiln_event_done(event));
+	kiln_event_release(event);
+	kiln_stream_release(other);
+}
+END_TEST
+
 START_TEST(an_event_may_go_before_its_point)
 {
 	int gate = 0;
@@ -345,6 +368,7 @@ int main(void)
 	tcase_add_test(c, an_event_is_reached_in_its_turn);
 	tcase_add_test(c, positions_only_grow);
 	tcase_add_test(c, a_stream_waits_for_an_event);
+	tcase_add_test(c, one_wait_for_an_event_is_enough);
 	tcase_add_test(c, an_event_may_go_before_its_point);
 	tcase_add_test(c, an_event_outlives_thread_and_stream);
 	tcase_add_test(c, p47_a_handler_wakes_the_waiter);
