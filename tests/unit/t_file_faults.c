@@ -186,6 +186,8 @@ START_TEST(every_call_fails_in_turn)
 	const struct site *site = &sites[_i / 2];
 	uint64_t nth = 1;
 
+	if (_i % 2 >= engines_tested())
+		return;
 	setenv("KILN_FILE_PATH", threads ? "threads" : "auto", 1);
 	if (site->ring &&
 	    (threads || strcmp(kiln_file_engine(), "io_uring"))) {

@@ -299,17 +299,18 @@ int main(void)
 {
 	Suite *suite = suite_create("file_pipe");
 	TCase *tcase = tcase_create("staged");
+	const int all = engines_tested();
 
 	prefer_memory();
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_loop_test(tcase, reading_through_buffers, 0, 2);
-	tcase_add_loop_test(tcase, writing_through_buffers, 0, 2);
-	tcase_add_loop_test(tcase, small_parts_need_little, 0, 2);
-	tcase_add_loop_test(tcase, bools_on_the_way, 0, 2);
-	tcase_add_loop_test(tcase, a_device_that_fails, 0, 2);
-	tcase_add_loop_test(tcase, a_device_that_is_lost, 0, 2);
-	tcase_add_loop_test(tcase, a_caller_that_stops, 0, 2);
+	tcase_add_loop_test(tcase, reading_through_buffers, 0, all);
+	tcase_add_loop_test(tcase, writing_through_buffers, 0, all);
+	tcase_add_loop_test(tcase, small_parts_need_little, 0, all);
+	tcase_add_loop_test(tcase, bools_on_the_way, 0, all);
+	tcase_add_loop_test(tcase, a_device_that_fails, 0, all);
+	tcase_add_loop_test(tcase, a_device_that_is_lost, 0, all);
+	tcase_add_loop_test(tcase, a_caller_that_stops, 0, all);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

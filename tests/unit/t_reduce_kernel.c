@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/registry.h"
+#include "sanitized.h"
 
 #define GUARD 64
 
@@ -679,6 +680,12 @@ START_TEST(test_views)
 }
 END_TEST
 
+/*
+ * The thread sanitizer has races to find, in the cases of "threads": of what
+ * runs on one thread alone it sees a part.
+ */
+#define FEW KILNI_TSAN
+
 /* Large enough to be cut among threads. */
 static const struct view large[] = {
 	{ "long", 1, { 140001 }, { 1 }, 0, 140001 },
@@ -696,7 +703,7 @@ START_TEST(test_large)
 	const struct view *v = &large[_i];
 	unsigned i, axis;
 
-	for (i = 0; i < sizeof(dtypes); i++)
+	for (i = 0; i < sizeof(dtypes); i += FEW ? 2 : 1)
 		for (axis = 0; axis < v->rank; axis++)
 			check_view(v, dtypes[i], 1u << axis);
 }
@@ -906,6 +913,8 @@ START_TEST(test_narrow_sums)
 	narrow_case(KILNI_OP_MEAN, KILN_F16, 0x3c00, 100000, 1, 0);
 	narrow_case(KILNI_OP_MEAN, KILN_F16, 0x78e2, 3, 40000, 0);
 	narrow_case(KILNI_OP_SUM, KILN_BF16, 0x3f80, 1000, 1000, 0);
+	if (FEW)
+		return;
 	narrow_case(KILNI_OP_SUM, KILN_F32, 0x3f800000, 1u << 25, 33554432, 0);
 	narrow_case(KILNI_OP_SUM, KILN_F32, 0x3dcccccd, 10000000, 1000000, 1);
 }
