@@ -56,7 +56,7 @@ static enum kiln_status start(const struct launch *l, void *params,
 
 /* What a batch keeps of a kernel has room for each of these. */
 _Static_assert(sizeof(struct kilni_turn) <= KILNI_PARAMS_BYTES &&
-		       sizeof(struct kilni_cuda_rows) <= KILNI_PARAMS_BYTES &&
+		       sizeof(struct kilni_rows) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_cuda_reduce) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_softmax) <= KILNI_PARAMS_BYTES &&
 		       sizeof(struct kilni_cuda_matmul) <= KILNI_PARAMS_BYTES,
@@ -232,17 +232,17 @@ static enum kiln_status launch_gather(struct launch *l,
 				      struct kilni_gather_params *p)
 {
 	unsigned form = kilni_cuda_gather_form(p), row;
-	struct kilni_cuda_rows rows;
+	struct kilni_rows rows;
 	cu_function *slot;
 	char text[32];
 
 	if (!p->count)
 		return KILN_OK;
-	if (kilni_cuda_plan_rows(p, &rows)) {
+	if (kilni_plan_rows(p, &rows)) {
 		l->x = rows.pieces ? (unsigned)(rows.rows * rows.pieces)
 				   : blocks_for(l->hw,
 						rows.rows * rows.units);
-		l->threads = KILNI_CUDA_ROWS_BLOCK;
+		l->threads = KILNI_ROWS_GROUP;
 		return start_slot(l, 8,
 				  rows.pieces ? KILNI_CUDA_MOVE_PIECES
 					      : KILNI_CUDA_MOVE_ROWS,

@@ -6,6 +6,8 @@
 
 #include <kiln/dtype.h>
 
+#include "kernels/rows.h"
+
 /* Parameters of the largest entry: three dispatches. */
 #define ROOM_BYTES 2048
 #define PARAMS_ALIGNMENT 64
@@ -366,13 +368,34 @@ static unsigned gather_form(const struct kilni_gather_params *p)
 	return p->rank == 1 && p->index_stride[0] == 1 ? 0 : 1;
 }
 
+static enum kiln_status record_rows(struct kilni_vk_batch *batch,
+				    const struct kilni_rows *rows)
+{
+	struct kilni_vk_dispatch dispatch = {
+		.params = rows, .params_bytes = sizeof(*rows), .reports = true
+	};
+	uint64_t groups = rows->pieces ? rows->rows * rows->pieces
+				       : kilni_div_up(rows->rows * rows->units,
+						      KILNI_ROWS_GROUP);
+
+	kilni_vk_name(&dispatch.kernel, "rows", 16, 0);
+	dispatch.kernel.constant[0] = rows->pieces != 0;
+	dispatch.kernel.constant[2] = (uint16_t)rows->index_dtype;
+	kilni_vk_set_groups(batch, &dispatch, groups);
+	dispatch.kernel.group = KILNI_ROWS_GROUP;
+	return kilni_vk_dispatch(batch, &dispatch);
+}
+
 enum kiln_status kilni_vk_record_gather(struct kilni_vk_batch *batch,
 					const struct kilni_gather_params *p)
 {
 	struct kilni_vk_dispatch dispatch = {
 		.params = p, .params_bytes = sizeof(*p), .reports = true
 	};
+	struct kilni_rows rows;
 
+	if (kilni_plan_rows(p, &rows))
+		return record_rows(batch, &rows);
 	kilni_vk_name(&dispatch.kernel, "gather", p->element_bytes,
 		    gather_form(p));
 	dispatch.kernel.constant[2] = (uint16_t)p->index_dtype;

@@ -72,14 +72,14 @@ kl_move_TURN(const struct kilni_turn p)
 }
 
 #if KL_BYTES == 8
-#define KL_INDEX_FROM const struct kilni_cuda_rows &p
+#define KL_INDEX_FROM const struct kilni_rows &p
 #define KL_INDEX p.index
 #define KL_INDEX_DTYPE p.index_dtype
 #define KL_IX i64
 #include "kernels/kl/index.kl"
 
 /* Where a row of the result comes from; reports an index out of range. */
-DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
+DEVICE bool find_row(const struct kilni_rows &p, u64 row, bool tells,
 		     i64 *from)
 {
 	i64 o = 0, x = 0, k;
@@ -107,8 +107,8 @@ DEVICE bool find_row(const struct kilni_cuda_rows &p, u64 row, bool tells,
 	return false;
 }
 
-#define ROWS_BLOCK KILNI_CUDA_ROWS_BLOCK
-#define EACH (KILNI_CUDA_PIECE / ROWS_BLOCK)
+#define ROWS_BLOCK KILNI_ROWS_GROUP
+#define EACH (KILNI_ROWS_PIECE / ROWS_BLOCK)
 
 /* A store that leaves the cache to rows that may be chosen again. */
 DEVICE void put_once(u64 address, kl_vec v)
@@ -125,13 +125,13 @@ DEVICE void put_once(u64 address, kl_vec v)
  * other rows: a row that is chosen again soon finds it in the cache.
  */
 KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
-kl_move_PIECES(const struct kilni_cuda_rows p)
+kl_move_PIECES(const struct kilni_rows p)
 {
 	u32 t = (u32)__nvvm_read_ptx_sreg_tid_x();
 	/* The plan has no more blocks than 32 bits hold. */
 	u32 at = (u32)group(), rows = (u32)p.rows;
 	u64 row = at % rows;
-	u64 first = (u64)(at / rows) * KILNI_CUDA_PIECE + t;
+	u64 first = (u64)(at / rows) * KILNI_ROWS_PIECE + t;
 	kl_vec v[EACH] = {};
 	i64 from;
 	bool good = find_row(p, row, first == 0, &from);
@@ -153,7 +153,7 @@ kl_move_PIECES(const struct kilni_cuda_rows p)
 }
 
 KL_GLOBAL __attribute__((launch_bounds(ROWS_BLOCK)))
-kl_move_ROWS(const struct kilni_cuda_rows p)
+kl_move_ROWS(const struct kilni_rows p)
 {
 	u64 count = p.rows * p.units;
 

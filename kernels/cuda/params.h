@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/abi.h"
+#include "kernels/rows.h"
 #include "kernels/turn.h"
 
 /*
@@ -78,31 +79,6 @@ struct kilni_cuda_matmul {
 #define KILNI_CUDA_PACKED_TILE 128
 #define KILNI_CUDA_MATMUL_PACKED(dtype) ((dtype) <= 4)
 #define KILNI_CUDA_MATMUL_PACK(bytes) ((bytes) == 8 ? 2 : 4)
-
-/*
- * A gather of whole rows of units times 16 bytes, inner elements each. The
- * last of the rank axes is the chosen one; strides of the source in units.
- */
-struct kilni_cuda_rows {
-	uint64_t report;
-	uint64_t out;
-	uint64_t source;
-	uint64_t index;
-	int64_t dim_size;
-	uint64_t rows;
-	uint64_t units;
-	uint64_t inner;
-	uint64_t pieces;       /* of a row, a block each; 0: rows are short */
-	uint32_t rank;
-	uint32_t index_dtype;
-	uint64_t shape[KILNI_RANK_MAX];
-	int64_t source_stride[KILNI_RANK_MAX];
-	int64_t index_stride[KILNI_RANK_MAX];
-};
-
-/* Threads of a block, and units of a piece: two for each. */
-#define KILNI_CUDA_ROWS_BLOCK 128
-#define KILNI_CUDA_PIECE (2 * KILNI_CUDA_ROWS_BLOCK)
 
 /*
  * The softmax of a row that is held: name, threads of it, elements of each, no

@@ -19,10 +19,6 @@
 unsigned kilni_cuda_ew_form(const struct kilni_ew_params *p);
 unsigned kilni_cuda_gather_form(const struct kilni_gather_params *p);
 
-/* Whether a gather takes whole rows that can go 16 bytes at a time. */
-bool kilni_cuda_plan_rows(const struct kilni_gather_params *p,
-			  struct kilni_cuda_rows *plan);
-
 /* Addresses may be blank; workspace decides on chunks and splits. */
 void kilni_cuda_plan_reduce(const struct kilni_reduce_params *p,
 			    struct kilni_cuda_reduce *plan);

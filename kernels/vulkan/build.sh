@@ -12,6 +12,7 @@ list()
 	for bytes in 1 2 4 8; do
 		echo "turn${bytes}_0 kernels/vulkan/turn.kl -DKL_BYTES=$bytes"
 	done
+	echo "rows16_0 kernels/vulkan/rows.kl"
 	for form in 0 1 2; do
 		for bytes in 1 2 4 8; do
 			echo "gather${bytes}_$form kernels/kl/gather.kl" \

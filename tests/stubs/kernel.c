@@ -53,7 +53,7 @@ static size_t params_bytes(const char *name)
 	if (begins(name, "kl_move_TURN"))
 		return sizeof(struct kilni_turn);
 	if (begins(name, "kl_move_ROWS") || begins(name, "kl_move_PIECES"))
-		return sizeof(struct kilni_cuda_rows);
+		return sizeof(struct kilni_rows);
 	if (begins(name, "kl_matmul_"))
 		return sizeof(struct kilni_cuda_matmul);
 	if (begins(name, "kl_softmax_"))
@@ -247,7 +247,7 @@ static void run_turn(const struct kilni_turn *t)
 }
 
 /* Back to a gather, of 16 bytes as an axis more of two times 8. */
-static void run_rows(const struct kilni_cuda_rows *r)
+static void run_rows(const struct kilni_rows *r)
 {
 	struct kilni_gather_params p = {
 		.report = r->report,     .count = r->rows * r->units * 2,
