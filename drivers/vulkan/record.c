@@ -297,21 +297,37 @@ static bool is_source(unsigned op)
 	       op == KILNI_OP_RANDOM;
 }
 
-/* Elements that a thread takes at a time: a vector's, where there are any. */
-static unsigned ew_lanes(unsigned dtype, unsigned form)
+/* Whether the op has a form for vectors, which is for the kernel to know. */
+static bool has_vectors(const struct kilni_ew_params *p)
 {
-	if (form)
-		return 1;
-	switch (dtype) {
-	case KILN_F64:
-		return 2;
-	case KILN_F32:
-	case KILN_I32:
-	case KILN_U32:
-		return 4;
+	switch (p->op) {
+	case KILNI_OP_ARANGE:
+	case KILNI_OP_RANDOM:
+	case KILNI_OP_SIN:
+	case KILNI_OP_COS:
+	case KILNI_OP_TAN:
+		return false;
+	case KILNI_OP_POWI:
+		return kiln_dtype_class(p->dtype[1]) != KILN_CLASS_FLOAT;
 	default:
-		return 1;
+		return true;
 	}
+}
+
+/*
+ * Elements that a thread takes at a time: 16 bytes' where ew_wide.kl does. The
+ * kernel looks for itself; this is for how many threads there are.
+ */
+static unsigned ew_lanes(const struct kilni_ew_params *p, unsigned dtype)
+{
+	uint64_t addresses = p->out;
+
+	for (unsigned j = 0; j < 3; j++)
+		if (!(p->scalars >> j & 1))
+			addresses |= p->in[j];
+	if (!p->contiguous || addresses % 16 || !has_vectors(p))
+		return 1;
+	return 16 / kilni_dtype_bytes[dtype];
 }
 
 void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
@@ -332,7 +348,7 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 				    const struct kilni_ew_params *p)
 {
 	unsigned dtype = kilni_dtype_stored(p->dtype[is_source(p->op) ? 0 : 1]);
-	unsigned form = ew_form(p), lanes = ew_lanes(dtype, form);
+	unsigned lanes = ew_lanes(p, dtype);
 	struct kilni_vk_dispatch dispatch = {
 		.params = p,
 		/* A dense one reads no shape. */
@@ -344,7 +360,7 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 
 	if (kilni_vk_turns(batch, p))
 		return kilni_vk_record_turn(batch, p);
-	kilni_vk_name(kernel, "ew", dtype, form);
+	kilni_vk_name(kernel, "ew", dtype, ew_form(p));
 	/* Only what the op looks at makes another pipeline. */
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = p->dtype[0];
