@@ -315,11 +315,12 @@ static bool has_vectors(const struct kilni_ew_params *p)
 }
 
 /*
- * Elements that a thread takes at a time: 16 bytes' where ew_wide.kl does. The
- * kernel looks for itself; this is for how many threads there are.
+ * Elements that a thread takes at a time: those of 16 bytes where ew_wide.kl
+ * does. The kernel looks for itself; this is for how many threads there are.
  */
 static unsigned ew_lanes(const struct kilni_ew_params *p, unsigned dtype)
 {
+	unsigned bytes = kilni_dtype_bytes[dtype];
 	uint64_t addresses = p->out;
 
 	for (unsigned j = 0; j < 3; j++)
@@ -327,7 +328,9 @@ static unsigned ew_lanes(const struct kilni_ew_params *p, unsigned dtype)
 			addresses |= p->in[j];
 	if (!p->contiguous || addresses % 16 || !has_vectors(p))
 		return 1;
-	return 16 / kilni_dtype_bytes[dtype];
+	if (p->op == KILNI_OP_CAST && kilni_dtype_bytes[p->dtype[0]] > bytes)
+		bytes = kilni_dtype_bytes[p->dtype[0]];
+	return 16 / bytes;
 }
 
 void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
