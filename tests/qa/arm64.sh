@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# arm64.sh FOLDER - builds for arm64 there and runs a few tests under qemu.
+# arm64.sh FOLDER [OPTION...] - builds for arm64 there, configured so, and runs
+# a few tests under qemu.
 #
 # The libraries' arm64 packages are unpacked into FOLDER/root by an apt that
 # keeps its lists there too: the system gets no foreign architecture.
@@ -15,6 +16,7 @@ packages='libhwloc-dev libhwloc15 libudev1 liburing-dev liburing2 libdrm-dev
 	libdrm2 libjansson-dev libjansson4 check libsubunit-dev libsubunit0
 	zlib1g-dev zlib1g liblzma-dev liblzma5'
 folder=$1
+shift
 root=$folder/root
 triplet=aarch64-linux-gnu
 
@@ -62,7 +64,7 @@ PKG_CONFIG_SYSROOT_DIR=$root
 export PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
 configure_in "$folder" --host=$triplet --enable-werror \
 	CPPFLAGS="-isystem $root/usr/include -isystem $root/usr/include/$triplet" \
-	LDFLAGS="-L$lib -Wl,-rpath-link,$lib:$root/lib/$triplet"
+	LDFLAGS="-L$lib -Wl,-rpath-link,$lib:$root/lib/$triplet" "$@"
 
 # How a program for arm64 is run here.
 run=$folder/qemu
