@@ -11,6 +11,7 @@
 
 #include <vulkan/vulkan.h>
 
+#include "drivers/vulkan/trim.h"
 #include "kernels/abi.h"
 #include "tests/kl/case_data.h"
 #include "tests/kl/samples.h"
@@ -18,6 +19,7 @@
 #define SKIP 77
 #define SPACE (1u << 20)
 #define GROUP 64u
+#define MODULE_MOST (1u << 19)
 
 struct gpu {
 	VkInstance instance;
@@ -232,35 +234,60 @@ static void open_queue(struct gpu *g)
 	     "vkAllocateCommandBuffers");
 }
 
-/* A module by name, loaded once. */
-static VkShaderModule module(struct gpu *g, const char *name)
+/* The words of a module by name, loaded once. */
+static const uint32_t *words_of(struct gpu *g, const char *name, size_t *bytes)
 {
 	static struct {
 		char name[32];
-		VkShaderModule module;
+		uint32_t *words;
+		size_t bytes;
 	} known[96];
 	static unsigned n;
-	static uint32_t words[1u << 17];
-	VkShaderModuleCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-		.pCode = words
-	};
 	char path[1024];
 	FILE *f;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(known[i].name, name) == 0)
-			return known[i].module;
-	snprintf(path, sizeof(path), "%s/%s.spv", g->directory, name);
-	f = fopen(path, "rb");
-	if (f == NULL)
-		skip("no SPIR-V modules; run compile.sh first");
-	info.codeSize = fread(words, 1, sizeof(words), f);
-	fclose(f);
-	snprintf(known[n].name, sizeof(known[n].name), "%s", name);
-	must(vkCreateShaderModule(g->device, &info, NULL, &known[n].module),
+	while (i < n && strcmp(known[i].name, name) != 0)
+		i++;
+	if (i == n) {
+		snprintf(path, sizeof(path), "%s/%s.spv", g->directory, name);
+		f = fopen(path, "rb");
+		if (f == NULL)
+			skip("no SPIR-V modules; run compile.sh first");
+		known[n].words = malloc(MODULE_MOST);
+		if (known[n].words == NULL)
+			skip("no memory for a module");
+		known[n].bytes = fread(known[n].words, 1, MODULE_MOST, f);
+		fclose(f);
+		snprintf(known[n].name, sizeof(known[n].name), "%s", name);
+		n++;
+	}
+	*bytes = known[i].bytes;
+	return known[i].words;
+}
+
+/* Cut down to the op, as the driver does: compilers are long over the rest. */
+static VkShaderModule module(struct gpu *g, const char *name,
+			     const uint32_t constant[4])
+{
+	uint16_t narrow[4] = { (uint16_t)constant[0], (uint16_t)constant[1],
+			       (uint16_t)constant[2], (uint16_t)constant[3] };
+	VkShaderModuleCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
+	};
+	size_t bytes = 0;
+	const uint32_t *words = words_of(g, name, &bytes);
+	uint32_t *trimmed = kilni_vk_trim(words, bytes, narrow, 4,
+					  &info.codeSize);
+	VkShaderModule made;
+
+	info.pCode = trimmed;
+	if (trimmed == NULL)
+		skip("no memory for a module");
+	must(vkCreateShaderModule(g->device, &info, NULL, &made),
 	     "vkCreateShaderModule");
-	return known[n++].module;
+	free(trimmed);
+	return made;
 }
 
 /* Specialisation constants 0 to 3, and the size of a group as 4. */
@@ -276,7 +303,7 @@ static VkPipeline pipeline(struct gpu *g, const char *name,
 		.stage = {
 			.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
 			.stage = VK_SHADER_STAGE_COMPUTE_BIT,
-			.module = module(g, name),
+			.module = module(g, name, constant),
 			.pName = "main",
 			.pSpecializationInfo = &special
 		},
@@ -288,6 +315,7 @@ static VkPipeline pipeline(struct gpu *g, const char *name,
 		entry[i] = (VkSpecializationMapEntry){ i, i * 4, 4 };
 	must(vkCreateComputePipelines(g->device, VK_NULL_HANDLE, 1, &info,
 				      NULL, &p), "vkCreateComputePipelines");
+	vkDestroyShaderModule(g->device, info.stage.module, NULL);
 	return p;
 }
 
