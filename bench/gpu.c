@@ -89,6 +89,7 @@ static enum kiln_status do_argmax(void)
 }
 static enum kiln_status do_softmax(void) { return kiln_softmax(&out, a, 1); }
 static enum kiln_status do_copy_c(void) { return kiln_copy_into(b, c); }
+static enum kiln_status do_widen(void) { return kiln_cast(&out, a, KILN_F32); }
 static enum kiln_status do_select(void)
 {
 	return kiln_select(&out, a, 0, indices);
@@ -115,7 +116,12 @@ static void time_vectors(void)
 	MUST(kiln_random(&a, device, KILN_F16, 1, shape, uniform(-1, 1)));
 	MUST(kiln_random(&b, device, KILN_F16, 1, shape, uniform(-1, 1)));
 	row("add_f16_512m", best_of(do_add, CALLS), 1.5 * gb, "GB/s");
+	row("cast_f16_f32_512m", best_of(do_widen, CALLS), 1.5 * gb, "GB/s");
 	row("sum_f16_512m", best_of(do_sum, CALLS), gb / 2, "GB/s");
+	clear();
+	MUST(kiln_random(&a, device, KILN_U8, 1, shape, uniform(0, 60)));
+	MUST(kiln_random(&b, device, KILN_U8, 1, shape, uniform(0, 60)));
+	row("add_u8_256m", best_of(do_add, CALLS), 0.75 * gb, "GB/s");
 	clear();
 }
 

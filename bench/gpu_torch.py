@@ -47,7 +47,15 @@ def vectors():
     out = torch.empty_like(a)
     row("add_f16_512m", best_of(lambda: torch.add(a, b, out=out), CALLS),
         1.5 * gb, "GB/s")
+    wide = torch.empty(ELEMENTS, device="cuda")
+    row("cast_f16_f32_512m", best_of(lambda: wide.copy_(a), CALLS), 1.5 * gb,
+        "GB/s")
+    del wide
     row("sum_f16_512m", best_of(a.sum, CALLS), gb / 2, "GB/s")
+    a, b = (a * 60).to(torch.uint8), (b * 60).to(torch.uint8)
+    out = torch.empty_like(a)
+    row("add_u8_256m", best_of(lambda: torch.add(a, b, out=out), CALLS),
+        0.75 * gb, "GB/s")
 
 
 def matrices():

@@ -132,11 +132,6 @@ static enum kiln_status add(struct kiln_tensor **y, const struct operands *o)
 	return kiln_add(y, o->a, o->b);
 }
 
-static enum kiln_status plus(struct kiln_tensor **y, const struct operands *o)
-{
-	return kiln_add_scalar(y, o->a, number(kiln_tensor_dtype(o->a), 3));
-}
-
 static enum kiln_status lesser(struct kiln_tensor **y, const struct operands *o)
 {
 	return kiln_lower(y, o->a, o->b, KILN_BOOL);
@@ -159,11 +154,6 @@ static enum kiln_status to_u8(struct kiln_tensor **y, const struct operands *o)
 	return kiln_cast(y, o->a, KILN_U8);
 }
 
-static enum kiln_status to_f16(struct kiln_tensor **y, const struct operands *o)
-{
-	return kiln_cast(y, o->a, KILN_F16);
-}
-
 static enum kiln_status to_f32(struct kiln_tensor **y, const struct operands *o)
 {
 	return kiln_cast(y, o->a, KILN_F32);
@@ -178,15 +168,14 @@ static const struct {
 	const char *name;
 	enum kiln_status (*call)(struct kiln_tensor **, const struct operands *);
 } works[] = {
-	{ "add", add },         { "add_scalar", plus },   { "lower", lesser },
-	{ "mask_where", where }, { "clamp", clamp },      { "to u8", to_u8 },
-	{ "to f16", to_f16 },   { "to f32", to_f32 },     { "to i64", to_i64 },
+	{ "add", add },     { "lower", lesser }, { "mask_where", where },
+	{ "clamp", clamp }, { "to u8", to_u8 },  { "to f32", to_f32 },
+	{ "to i64", to_i64 },
 };
 
 /* Fewer than a vector of any, one less and more, and a few of them. */
 static const int64_t counts[] = { 1, 3, 7, 15, 16, 17, 63, 67, 1029 };
-static const enum kiln_dtype dtypes[] = { KILN_U8, KILN_I8, KILN_F16, KILN_F32,
-					  KILN_F64 };
+static const enum kiln_dtype dtypes[] = { KILN_I8, KILN_F16, KILN_F64 };
 
 START_TEST(vectors_and_tails)
 {
@@ -294,11 +283,15 @@ START_TEST(every_half)
 						struct kiln_device *) = {
 		times, widen, narrow
 	};
-	struct kiln_tensor *have = KILN_TENSOR_NONE, *want = KILN_TENSOR_NONE;
 
-	OK(call[_i](&have, dev));
-	OK(call[_i](&want, cpu));
-	compare("halves", have, want);
+	for (unsigned i = 0; i < KILNI_COUNTOF(call); i++) {
+		struct kiln_tensor *have = KILN_TENSOR_NONE;
+		struct kiln_tensor *want = KILN_TENSOR_NONE;
+
+		OK(call[i](&have, dev));
+		OK(call[i](&want, cpu));
+		compare("halves", have, want);
+	}
 }
 END_TEST
 
@@ -318,10 +311,10 @@ static unsigned char byte_at(int64_t i)
 }
 
 /* Of two parts of six rows each the same ones. */
-START_TEST(chosen_rows)
+static void choose(int64_t bytes, int64_t skip)
 {
 	static const int32_t chosen[CHOSEN] = { 4, 0, 4, 5, 1 };
-	int64_t bytes = rows[_i][0], skip = rows[_i][1], all = skip + 12 * bytes;
+	int64_t all = skip + 12 * bytes;
 	struct kiln_slice rest = { skip, all, 1 };
 	unsigned char *x = malloc((size_t)all), *have = malloc((size_t)all);
 	struct kiln_tensor *t, *index = make(dev, KILN_I32, 1, SHAPE(CHOSEN),
@@ -338,21 +331,31 @@ START_TEST(chosen_rows)
 	for (int64_t r = 0; r < 2 * CHOSEN; r++) {
 		int64_t from = r / CHOSEN * 6 + chosen[r % CHOSEN];
 
-		ck_assert_mem_eq(have + r * bytes, x + skip + from * bytes,
-				 (size_t)bytes);
+		if (memcmp(have + r * bytes, x + skip + from * bytes,
+			   (size_t)bytes))
+			ck_abort_msg("row %d of %d bytes, %d ahead", (int)r,
+				     (int)bytes, (int)skip);
 	}
 	free(x);
 	free(have);
 	kiln_tensor_release(index);
 	kiln_tensor_release(t);
 }
+
+START_TEST(chosen_rows)
+{
+	for (unsigned i = 0; i < KILNI_COUNTOF(rows); i++)
+		choose(rows[i][0], rows[i][1]);
+}
 END_TEST
+
+static const int64_t lengths[] = { 48, 52, 4112 };
 
 /* The first one is told. */
 START_TEST(rows_that_are_not_there)
 {
 	static const int32_t chosen[3] = { 1, 6, -1 };
-	int64_t bytes = rows[_i][0];
+	int64_t bytes = lengths[_i];
 	struct kiln_tensor *index = make(dev, KILN_I32, 1, SHAPE(3), chosen);
 	struct kiln_tensor *t = KILN_TENSOR_NONE;
 	unsigned char *have = malloc((size_t)(3 * bytes));
@@ -380,10 +383,10 @@ int main(void)
 	tcase_add_loop_test(wide, vectors_and_tails, 0,
 			    KILNI_COUNTOF(dtypes));
 	tcase_add_test(wide, ends_are_kept);
-	tcase_add_loop_test(wide, every_half, 0, 3);
-	tcase_add_loop_test(wide, chosen_rows, 0, KILNI_COUNTOF(rows));
+	tcase_add_test(wide, every_half);
+	tcase_add_test(wide, chosen_rows);
 	tcase_add_loop_test(wide, rows_that_are_not_there, 0,
-			    KILNI_COUNTOF(rows));
+			    KILNI_COUNTOF(lengths));
 	suite_add_tcase(suite, wide);
 	return run_suite(suite);
 }
