@@ -396,7 +396,7 @@ static enum kiln_status launch_softmax(struct launch *l,
 	struct kilni_softmax plan;
 	enum kilni_cuda_slot slot;
 
-	slot = kilni_cuda_plan_softmax(p, &plan, &l->x);
+	slot = kilni_cuda_plan_softmax(p, &plan, &l->x, &l->threads);
 	KILNI_TRY(start_slot(l, dtype, slot, &plan, sizeof(plan)));
 	if (slot != KILNI_CUDA_SOFTMAX_MOST)
 		return KILN_OK;

@@ -81,17 +81,17 @@ struct kilni_cuda_matmul {
 #define KILNI_CUDA_MATMUL_PACK(bytes) ((bytes) == 8 ? 2 : 4)
 
 /*
- * The softmax of a row that is held: name, threads of it, elements of each, no
- * more than KILNI_SOFTMAX_EACH.
+ * The softmax of a row that threads of a warp hold: elements of each, no more
+ * than KILNI_SOFTMAX_EACH, of the longest row, threads of a block, and blocks
+ * that a multiprocessor shall have room for. A longer row is held by a block,
+ * as many elements to a thread as can be; its threads at most.
  */
 #define KILNI_CUDA_SOFTMAX_HELD(X)                                             \
-	X(2X8, 2, 8)                                                           \
-	X(8X4, 8, 4)                                                           \
-	X(32X4, 32, 4)                                                         \
-	X(32X8, 32, 8)                                                         \
-	X(32X16, 32, 16)                                                       \
-	X(WARP, 32, 32)                                                        \
-	X(BLOCK, KILNI_CUDA_BLOCK, 32)
+	X(8, 32, 256, 6)                                                       \
+	X(16, 512, 256, 5)                                                     \
+	X(32, 1024, 128, 8)
+#define KILNI_CUDA_WARP 32
+#define KILNI_CUDA_SOFTMAX_THREADS(bytes) ((bytes) == 8 ? 256 : 1024)
 
 /*
  * Slots of the kernels, and the entries' names: text, entry. The text's name
@@ -148,12 +148,9 @@ struct kilni_cuda_matmul {
 	X(MATMUL_SMALL, "matmul", "kl_matmul_SMALL")                           \
 	X(MATMUL_PACKS, "matmul", "kl_matmul_PACKS")                           \
 	X(MATMUL_ADD, "matmul", "kl_matmul_ADD")                               \
-	X(SOFTMAX_2X8, "softmax", "kl_softmax_2X8")                            \
-	X(SOFTMAX_8X4, "softmax", "kl_softmax_8X4")                            \
-	X(SOFTMAX_32X4, "softmax", "kl_softmax_32X4")                          \
-	X(SOFTMAX_32X8, "softmax", "kl_softmax_32X8")                          \
-	X(SOFTMAX_32X16, "softmax", "kl_softmax_32X16")                        \
-	X(SOFTMAX_WARP, "softmax", "kl_softmax_WARP")                          \
+	X(SOFTMAX_8, "softmax", "kl_softmax_8")                                \
+	X(SOFTMAX_16, "softmax", "kl_softmax_16")                              \
+	X(SOFTMAX_32, "softmax", "kl_softmax_32")                              \
 	X(SOFTMAX_BLOCK, "softmax", "kl_softmax_BLOCK")                        \
 	X(SOFTMAX_LONG, "softmax", "kl_softmax_LONG")                          \
 	X(SOFTMAX_MOST, "softmax", "kl_softmax_MOST")                          \

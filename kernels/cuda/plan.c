@@ -297,32 +297,66 @@ uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p)
 
 static const struct {
 	enum kilni_cuda_slot slot;
-	uint32_t threads, each;
+	uint32_t each, longest, block;
 } held[] = {
-#define HELD(ID, threads, each) { KILNI_CUDA_SOFTMAX_##ID, threads, each },
+#define HELD(each, longest, block, resident)                                   \
+	{ KILNI_CUDA_SOFTMAX_##each, each, longest, block },
 	KILNI_CUDA_SOFTMAX_HELD(HELD)
 #undef HELD
 };
 
+/* Threads that hold a row: of one warp, a power of two; of a block, warps. */
+static uint32_t threads_of(const struct kilni_softmax_params *p, uint32_t each)
+{
+	uint64_t wanted = kilni_div_up(p->length, each);
+	uint32_t threads = 1;
+
+	if (wanted > KILNI_CUDA_WARP)
+		return (uint32_t)kilni_align_up(wanted, KILNI_CUDA_WARP);
+	while (threads < wanted)
+		threads *= 2;
+	return threads;
+}
+
+static bool is_held_by_block(const struct kilni_softmax_params *p)
+{
+	return kilni_softmax_is_held(
+		p, KILNI_CUDA_SOFTMAX_THREADS(kilni_dtype_bytes[p->dtype]));
+}
+
 enum kilni_cuda_slot
 kilni_cuda_plan_softmax(const struct kilni_softmax_params *p,
-			struct kilni_softmax *plan, unsigned *blocks)
+			struct kilni_softmax *plan, unsigned *blocks,
+			unsigned *threads)
 {
-	uint64_t wanted;
+	uint32_t most = KILNI_SOFTMAX_EACH(kilni_dtype_bytes[p->dtype]);
 
 	kilni_plan_softmax(p, plan);
+	*threads = KILNI_CUDA_BLOCK;
 	for (unsigned i = 0; i < KILNI_COUNTOF(held); i++) {
-		if (p->length > (uint64_t)held[i].threads * held[i].each ||
-		    !kilni_softmax_is_held(p, held[i].threads))
+		if (held[i].each > most || p->length > held[i].longest)
 			continue;
-		wanted = kilni_div_up(p->rows,
-				      KILNI_CUDA_BLOCK / held[i].threads);
-		*blocks = (unsigned)kilni_min_u64(wanted, INT32_MAX);
+		plan->shift = (uint32_t)__builtin_ctz(
+			threads_of(p, held[i].each));
+		*threads = held[i].block;
+		*blocks = (unsigned)kilni_min_u64(
+			kilni_div_up(p->rows, *threads >> plan->shift),
+			INT32_MAX);
 		return held[i].slot;
+	}
+	if (is_held_by_block(p)) {
+		*threads = threads_of(p, most);
+		*blocks = (unsigned)kilni_min_u64(p->rows, INT32_MAX);
+		return KILNI_CUDA_SOFTMAX_BLOCK;
 	}
 	*blocks = (unsigned)kilni_min_u64(p->rows * plan->chunks, INT32_MAX);
 	return plan->chunks > 1 ? KILNI_CUDA_SOFTMAX_MOST
 				: KILNI_CUDA_SOFTMAX_LONG;
+}
+
+static uint64_t softmax_workspace(const struct kilni_softmax_params *p)
+{
+	return is_held_by_block(p) ? 0 : kilni_softmax_workspace(p);
 }
 
 /* ---- matrix products ---- */
@@ -473,7 +507,7 @@ uint64_t kilni_cuda_plan_workspace(unsigned multiprocessors,
 	case KILNI_KERNEL_MATMUL:
 		return kilni_cuda_matmul_workspace(multiprocessors, params);
 	case KILNI_KERNEL_SOFTMAX:
-		return kilni_softmax_workspace(params);
+		return softmax_workspace(params);
 	case KILNI_KERNEL_SCATTER:
 		return kilni_scatter_workspace(params);
 	default:

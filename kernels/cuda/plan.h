@@ -28,10 +28,14 @@ uint64_t kilni_cuda_reduce_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_finish_blocks(const struct kilni_cuda_reduce *r);
 uint64_t kilni_cuda_reduce_workspace(const struct kilni_reduce_params *p);
 
-/* Gives the kernel, of MOST, SUMS and SHARES the first one, and its blocks. */
+/*
+ * Gives the kernel, of MOST, SUMS and SHARES the first one, its blocks and
+ * their threads.
+ */
 enum kilni_cuda_slot
 kilni_cuda_plan_softmax(const struct kilni_softmax_params *p,
-			struct kilni_softmax *plan, unsigned *blocks);
+			struct kilni_softmax *plan, unsigned *blocks,
+			unsigned *threads);
 
 /* Gives the kernel. */
 enum kilni_cuda_slot

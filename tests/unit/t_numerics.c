@@ -434,6 +434,37 @@ START_TEST(softmax_of_long_rows)
 }
 END_TEST
 
+static const int64_t far_lengths[] = { 10, 31, 200, 784, 1500, 20001 };
+
+/* Down to where results are subnormal, which some devices have as 0. */
+START_TEST(softmax_of_far_elements)
+{
+	const int64_t length = far_lengths[_i], count = 3 * length;
+	float *x = malloc((size_t)count * sizeof(*x));
+	double sum = 0, want;
+	struct kiln_tensor *y;
+
+	for (int64_t i = 0; i < count; i++)
+		x[i] = 5 - (float)(i % length * 37 % 111);
+	x[length + 3] = NAN;
+	x[2 * length + 3] = INFINITY;
+	for (int64_t i = 0; i < length; i++)
+		sum += exp((double)x[i] - 5);
+	y = make(dev, KILN_F32, 2, SHAPE(3, length), x);
+	OK(kiln_softmax(&y, y, 1));
+	OK(kiln_tensor_read(y, x, (size_t)count * sizeof(*x)));
+	for (int64_t i = 0; i < length; i++) {
+		want = exp(-(double)(i * 37 % 111)) / sum;
+		ck_assert_double_eq_tol(x[i], want,
+					(double)FLT_MIN + want * 1e-6);
+	}
+	for (int64_t i = length; i < count; i++)
+		ck_assert(isnan(x[i]));
+	kiln_tensor_release(y);
+	free(x);
+}
+END_TEST
+
 /* ---- sums in narrow types ---- */
 
 static double sum_or_mean(enum kiln_dtype dtype, int64_t count, double value,
@@ -1186,6 +1217,7 @@ int main(void)
 	tcase_add_test(tcase, float_remainder);
 	tcase_add_test(tcase, softmax_of_infinite_rows);
 	tcase_add_loop_test(tcase, softmax_of_long_rows, 0, 6);
+	tcase_add_loop_test(tcase, softmax_of_far_elements, 0, 6);
 	tcase_add_test(tcase, narrow_sums_do_not_stall);
 	tcase_add_test(tcase, narrow_sums_along_a_dim);
 	tcase_add_test(tcase, counts_and_indices_do_not_wrap);

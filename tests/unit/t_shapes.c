@@ -145,8 +145,9 @@ END_TEST
 
 /* ---- softmax ---- */
 
-static const int64_t lengths[] = { 1, 2, 31, 33, 512, 1023, 1024, 1028, 4096,
-				   8191, 8192, 8196, 20011 };
+static const int64_t lengths[] = { 1,    2,    31,   33,    129,   512,
+				   513,  1023, 1024, 1028,  2049,  4096,
+				   8191, 8192, 8196, 20011, 32768, 32769 };
 
 /* Of each dtype; f64 comes back as f32. Small results have it of least. */
 static const double tolerance[] = { 1e-6, 1e-3, 1e-2, 1e-6 };
