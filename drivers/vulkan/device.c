@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/softmax.h"
+
 #define SPIN_US_DEFAULT 20
 #define TIMEOUT_MS_DEFAULT 600000
 #define GROUP_SOFTWARE 64
@@ -20,6 +22,9 @@
 /* Kernels that work by tiles need this of a group. */
 #define TILE_SHARED_BYTES 32768
 #define TILE_THREADS 256
+/* Threads that hold a long row of softmax, and what each shares. */
+#define ROW_GROUP 1024
+#define ROW_SHARED_BYTES 32
 
 static enum kiln_status read_options(struct kilni_vk_hw *hw)
 {
@@ -104,6 +109,20 @@ static void explain(struct kilni_vk_hw *hw)
 					     : "writes, copies from");
 }
 
+/* More than others have, where subgroups join and all have memory to share. */
+static unsigned choose_row_group(const struct kilni_vk_hw *hw,
+				 const VkPhysicalDeviceLimits *limits)
+{
+	return hw->subgroup &&
+			       limits->maxComputeWorkGroupInvocations >=
+				       ROW_GROUP &&
+			       limits->maxComputeWorkGroupSize[0] >= ROW_GROUP &&
+			       limits->maxComputeSharedMemorySize >=
+				       ROW_GROUP * ROW_SHARED_BYTES
+		       ? ROW_GROUP
+		       : KILNI_SOFTMAX_GROUP;
+}
+
 static enum kiln_status choose_kernels(struct kilni_vk_hw *hw)
 {
 	const VkPhysicalDeviceLimits *limits = &hw->physical->properties.limits;
@@ -118,6 +137,7 @@ static enum kiln_status choose_kernels(struct kilni_vk_hw *hw)
 	hw->tiles = tiles && hw->can_tile;
 	if (hw->physical->subgroup && hw->group % hw->physical->subgroup == 0)
 		hw->subgroup = hw->physical->subgroup;
+	hw->row_group = choose_row_group(hw, limits);
 	hw->turns = hw->physical->software ? TURNS_SOFTWARE : UINT64_MAX;
 	return KILN_OK;
 }

@@ -463,6 +463,7 @@ struct kilni_vk_hw {
 	bool tiles;                /* it gains by kernels that share memory */
 	bool can_tile;             /* it has what they need */
 	unsigned subgroup;         /* of a group's threads; 0: not used */
+	unsigned row_group;        /* threads that hold a softmax's row */
 	uint64_t turns;            /* of a thread's loops, at most */
 
 	/* Memory. */

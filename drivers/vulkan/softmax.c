@@ -20,7 +20,7 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 	kernel->constant[0] = (uint16_t)mode;
 	kernel->constant[1] = (uint16_t)p->is_log;
 	kernel->constant[2] = plan->vectors;
-	if (mode == KILNI_VK_REGISTERS) {
+	if (mode == KILNI_VK_REGISTERS || mode == KILNI_VK_SHUFFLES) {
 		kernel->constant[3] =
 			(uint16_t)(__builtin_ctz(plan->threads) |
 				   plan->each << 4);
@@ -36,9 +36,10 @@ static enum kiln_status record_pass(struct kilni_vk_batch *batch,
 enum kiln_status kilni_vk_record_softmax(struct kilni_vk_batch *batch,
 					 const struct kilni_softmax_params *p)
 {
+	const struct kilni_vk_hw *hw = kilni_vk_hw_of(batch->queue->base.hw);
 	struct kilni_vk_softmax_plan plan;
 
-	kilni_vk_plan_softmax(p, &plan);
+	kilni_vk_plan_softmax(hw->subgroup, hw->row_group, p, &plan);
 	KILNI_TRY(record_pass(batch, p, &plan, plan.mode));
 	if (plan.mode != KILNI_VK_MOST)
 		return KILN_OK;

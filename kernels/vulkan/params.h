@@ -75,7 +75,8 @@ enum kilni_vk_softmax_mode {
 	KILNI_VK_ROWS,         /* a group a row, which is read three times */
 	KILNI_VK_MOST,         /* a group a chunk: the greatest of each, */
 	KILNI_VK_SUMS,         /* the sums, */
-	KILNI_VK_SHARES        /* the results */
+	KILNI_VK_SHARES,       /* the results */
+	KILNI_VK_SHUFFLES      /* as REGISTERS; subgroups join */
 };
 
 /* Threads of a group of turn.kl and tiles.kl. */

@@ -267,9 +267,13 @@ static uint64_t product_workspace(const struct kilni_matmul_params *p)
  * Elements that a thread shall hold, in vectors and one by one; and the threads
  * that rows shall have together, where that leaves each a vector.
  */
+#define HELD_SHUFFLES 32
 #define HELD_VECTORS 16
 #define HELD_SINGLE 8
 #define HELD_WANTED 65536
+
+/* Elements from which on shuffles are worth it. */
+#define SHUFFLES_LEAST 64
 
 /* Elements of 16 bytes, or of a thread that takes them one by one. */
 static uint64_t softmax_run(const struct kilni_softmax_params *p, bool vectors)
@@ -284,14 +288,25 @@ static unsigned softmax_each(const struct kilni_softmax_params *p, uint64_t run,
 	return (unsigned)kilni_align_up(kilni_div_up(p->length, threads), run);
 }
 
-static void hold(const struct kilni_softmax_params *p,
+/* Rows that gain by shuffles within a subgroup. */
+static bool has_subgroup(unsigned subgroup,
+			 const struct kilni_softmax_params *p,
+			 const struct kilni_vk_softmax_plan *plan)
+{
+	return subgroup && plan->vectors && kilni_dtype_bytes[p->dtype] < 8 &&
+	       p->length > SHUFFLES_LEAST && kilni_softmax_is_held(p, subgroup);
+}
+
+static void hold(unsigned subgroup, const struct kilni_softmax_params *p,
 		 struct kilni_vk_softmax_plan *plan)
 {
 	uint64_t run = softmax_run(p, plan->vectors);
-	uint64_t wanted = plan->vectors ? HELD_VECTORS : HELD_SINGLE;
+	bool shuffles = has_subgroup(subgroup, p, plan);
+	uint64_t wanted = shuffles        ? HELD_SHUFFLES
+			  : plan->vectors ? HELD_VECTORS
+					  : HELD_SINGLE;
 	unsigned threads = 1;
 
-	plan->mode = KILNI_VK_REGISTERS;
 	while (!kilni_softmax_is_held(p, threads) ||
 	       (threads < KILNI_SOFTMAX_GROUP && threads * wanted < p->length))
 		threads *= 2;
@@ -303,22 +318,31 @@ static void hold(const struct kilni_softmax_params *p,
 	while (threads < KILNI_SOFTMAX_GROUP &&
 	       p->rows * threads < HELD_WANTED && threads * run < p->length)
 		threads *= 2;
+	plan->mode = (shuffles && threads <= subgroup) ||
+				     threads > KILNI_SOFTMAX_GROUP
+			     ? KILNI_VK_SHUFFLES
+			     : KILNI_VK_REGISTERS;
 	plan->threads = threads;
 	plan->each = softmax_each(p, run, threads);
 }
 
-void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
+void kilni_vk_plan_softmax(unsigned subgroup, unsigned group,
+			   const struct kilni_softmax_params *p,
 			   struct kilni_vk_softmax_plan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
 	kilni_plan_softmax(p, &plan->params);
 	plan->vectors = (p->in | p->out) % 16 == 0 &&
 			p->length % softmax_run(p, true) == 0;
-	if (kilni_softmax_is_held(p, KILNI_SOFTMAX_GROUP))
-		hold(p, plan);
+	/* f64, and elements one by one, do not gain by the more threads. */
+	if (!plan->vectors || kilni_dtype_bytes[p->dtype] == 8)
+		group = KILNI_SOFTMAX_GROUP;
+	if (plan->params.chunks > 1)
+		plan->mode = KILNI_VK_MOST;
+	else if (kilni_softmax_is_held(p, group))
+		hold(subgroup, p, plan);
 	else
-		plan->mode = plan->params.chunks > 1 ? KILNI_VK_MOST
-						     : KILNI_VK_ROWS;
+		plan->mode = KILNI_VK_ROWS;
 }
 
 /* ---- workspaces ---- */

@@ -59,7 +59,9 @@ struct kilni_vk_softmax_plan {
 	unsigned threads, each; /* of a row that is held; a power of two */
 };
 
-void kilni_vk_plan_softmax(const struct kilni_softmax_params *p,
+/* subgroup: threads that shuffle, or 0; group: those of a row, at most. */
+void kilni_vk_plan_softmax(unsigned subgroup, unsigned group,
+			   const struct kilni_softmax_params *p,
 			   struct kilni_vk_softmax_plan *plan);
 
 /* ---- workspaces ---- */
