@@ -7,7 +7,7 @@
 KL_ONLY=spirv sh "${srcdir:?}/tests/kl/compile.sh" "${builddir:?}/kl-spirv" ||
 	exit
 [ -x "$builddir/tests/kl/t_kl_vulkan" ] || {
-	echo "built without Vulkan's headers"
+	echo "built without the Vulkan driver or the headers and loader"
 	exit 77
 }
 "$builddir/tests/kl/t_kl_vulkan" "$builddir/kl-spirv/kl"
