@@ -347,6 +347,8 @@ static void copy_entry(struct kilni_entry *to, const struct kilni_entry *from)
 
 /* Work items that may wait for more: some ten microseconds of a GPU. */
 #define GATHERED_MOST (1u << 20)
+/* Of a run that nobody has waited for, what may wait for more. */
+#define RUN_PART 8
 
 static uint64_t items_of(const struct kilni_entry *entry)
 {
@@ -377,6 +379,15 @@ static enum kiln_status append(struct kilni_stream *stream,
 	return status;
 }
 
+/* Many have come that nobody waited for: more will, and come cheaper together. */
+static uint64_t share_of_run(const struct kilni_stream *stream,
+			     uint64_t submitted)
+{
+	uint64_t wanted = __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED);
+
+	return submitted > wanted ? (submitted - wanted) / RUN_PART : 0;
+}
+
 /*
  * Whether that is enough for the device, which has the others to do. What may
  * take it long is not held back: nobody may come with more.
@@ -388,8 +399,10 @@ static bool is_enough(const struct kilni_stream *stream, uint64_t entries,
 
 	if (entries < submitter->every)
 		return false;
-	return entries >= submitter->most || stream->gathered > GATHERED_MOST ||
-	       entries >= (submitted - stream_completed(stream)) / 2;
+	if (entries >= submitter->most || stream->gathered > GATHERED_MOST)
+		return true;
+	return entries >= (submitted - stream_completed(stream)) / 2 &&
+	       entries >= share_of_run(stream, submitted);
 }
 
 static bool drain_is_due(struct kilni_stream *stream)

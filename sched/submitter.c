@@ -10,11 +10,12 @@
 
 /*
  * Who hands queued work to the driver: the callers, whenever a stream has so
- * many entries (half as many as the device has still to do, within bounds: it
- * is not kept waiting then, and handing over costs the less), or a thread of
- * the device. To that thread a stream is shown by
- * putting it into a list, once until the thread has taken it from there; it is
- * taken before its tail is looked at, so that nothing is overlooked.
+ * many entries (half as many as the device has still to do and an eighth of
+ * what came since somebody waited, within bounds: it is not kept waiting then,
+ * and handing over costs the less), or a thread of the device. To that thread a
+ * stream is shown by putting it into a list, once until the thread has taken it
+ * from there; it is taken before its tail is looked at, so that nothing is
+ * overlooked.
  */
 
 #define DRAIN_DEFAULT 8

@@ -2,6 +2,7 @@
 #include "flows.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "base/base.h"
@@ -163,6 +164,51 @@ START_TEST(the_caller_drains_every_so_many)
 }
 END_TEST
 
+/* How many submissions ops take on a device that is never behind. */
+static unsigned count_pieces(struct kiln_tensor *x, int ops)
+{
+	struct kiln_tensor *y = KILN_TENSOR_NONE;
+	struct kiln_stream *own = NULL;
+	uint64_t before = 0;
+	unsigned pieces = 0;
+
+	OK(kiln_stream_current(&own, dev));
+	OK(kilni_fault_set("submit", 1000000, KILN_ERR_DRIVER));
+	for (int i = 0; i < ops; i++) {
+		OK(kiln_exp(&y, x));
+		if (kilni_fault_passes() == before)
+			continue;
+		before = kilni_fault_passes();
+		pieces++;
+		while (kiln_stream_progress(own) < kiln_stream_position(own))
+			sched_yield();
+	}
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	expect_all(y, 1);
+	kiln_stream_release(own);
+	kiln_tensor_release(y);
+	return pieces;
+}
+
+/*
+ * 8 at first; from 64 that nobody has waited for an eighth of them, up to 64:
+ * 33 pieces of 1024, where all had been 128. A wait begins it anew.
+ */
+START_TEST(a_long_run_comes_in_larger_pieces)
+{
+	struct kiln_tensor *x;
+
+	open_with(NULL);
+	/* Too much for the caller to do itself, too little not to wait. */
+	x = full_of(dev, 1 << 14, 0);
+	OK(kiln_device_sync(dev));
+	ck_assert_uint_eq(count_pieces(x, 1024), 33);
+	OK(kiln_device_sync(dev));
+	ck_assert_uint_eq(count_pieces(x, 64), 8);
+	kiln_tensor_release(x);
+}
+END_TEST
+
 /* Nobody flushes or waits, and the work is done. */
 START_TEST(a_thread_drains)
 {
@@ -246,6 +292,7 @@ int main(void)
 	tcase_add_test(c, an_open_device_keeps_its_options);
 	tcase_add_test(c, a_layout_keeps_what_was_given);
 	tcase_add_test(c, the_caller_drains_every_so_many);
+	tcase_add_test(c, a_long_run_comes_in_larger_pieces);
 	tcase_add_test(c, a_thread_drains);
 	tcase_add_test(c, a_thread_drains_many);
 	tcase_add_test(c, a_thread_that_is_refused);
