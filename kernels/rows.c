@@ -49,5 +49,6 @@ bool kilni_plan_rows(const struct kilni_gather_params *p,
 		plan->pieces = kilni_div_up(plan->units, KILNI_ROWS_PIECE);
 	plan->rank = p->dim + 1;
 	plan->index_dtype = p->index_dtype;
+	/* CUDA has a block for each piece. */
 	return plan->rows * plan->pieces <= INT32_MAX;
 }

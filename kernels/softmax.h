@@ -18,7 +18,7 @@ struct kilni_softmax {
 	struct kilni_softmax_params p;
 	uint64_t chunk;
 	uint64_t chunks;
-	uint32_t shift;        /* log2 of the threads of a row of several */
+	uint32_t shift;        /* CUDA's: log2 of the threads of a row of several */
 	uint32_t zero_;
 };
 

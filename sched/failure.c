@@ -342,9 +342,11 @@ bool kilni_sched_lost(const struct kilni_sched *sched)
 	return sched_lost(sched);
 }
 
-enum kiln_status kilni_sched_alive(const struct kilni_sched *sched)
+enum kiln_status kilni_sched_alive(struct kilni_sched *sched)
 {
 	if (KILNI_LIKELY(!sched_lost(sched)))
 		return KILN_OK;
+	/* Where no stream has heard of it nobody else tells who waits. */
+	kilni_sched_note(sched, KILN_ERR_DEVICE_LOST);
 	return kilni_fail(KILN_ERR_DEVICE_LOST, 0, "the device is lost");
 }

@@ -248,7 +248,7 @@ enum kiln_status kilni_ring_wait_for(struct kilni_stream *stream,
 	struct kilni_entry *entry;
 
 	if (has_waited(stream, use))
-		return KILN_OK;
+		return kilni_sched_alive(stream->sched);
 	KILNI_TRY(kilni_ring_reserve(stream, &entry));
 	entry->kind = KILNI_ENTRY_WAIT;
 	entry->operands = 0;

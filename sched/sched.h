@@ -309,7 +309,7 @@ enum kiln_status kilni_sched_drain(struct kilni_sched *sched);
 enum kiln_status kilni_sched_finish(struct kilni_sched *sched);
 
 /* KILN_ERR_DEVICE_LOST where the device is lost. */
-enum kiln_status kilni_sched_alive(const struct kilni_sched *sched);
+enum kiln_status kilni_sched_alive(struct kilni_sched *sched);
 
 /* Whether the device is lost. */
 bool kilni_sched_lost(const struct kilni_sched *sched);

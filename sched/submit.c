@@ -379,7 +379,7 @@ static enum kiln_status append(struct kilni_stream *stream,
 	return status;
 }
 
-/* Many have come that nobody waited for: more will, and come cheaper together. */
+/* Many have come that nobody waited for: more will, cheaper together. */
 static uint64_t share_of_run(const struct kilni_stream *stream,
 			     uint64_t submitted)
 {

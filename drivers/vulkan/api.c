@@ -152,7 +152,7 @@ static enum kiln_status create_instance(struct kilni_vk_loader *l)
 	app.apiVersion = l->version;
 	if (status == KILN_OK)
 		status = KILNI_VK_CALL(l, CreateInstance, &info, NULL,
-				  &l->instance);
+				       &l->instance);
 	if (status != KILN_OK)
 		return lack(KILN_ERR_NO_DEVICE, "no Vulkan instance",
 			    kiln_error_message());

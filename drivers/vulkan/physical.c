@@ -380,8 +380,8 @@ static enum kiln_status list_devices(const struct kilni_vk_loader *vk)
 
 	physicals = 0;
 	KILNI_TRY(check_hidden());
-	KILNI_TRY(KILNI_VK_CALL(vk, EnumeratePhysicalDevices, vk->instance, &count,
-			   device));
+	KILNI_TRY(KILNI_VK_CALL(vk, EnumeratePhysicalDevices, vk->instance,
+				&count, device));
 	for (uint32_t i = 0; i < count; i++)
 		add(vk, device[i]);
 	return KILN_OK;

@@ -282,8 +282,10 @@ static VkShaderModule module(struct gpu *g, const char *name,
 	VkShaderModule made;
 
 	info.pCode = trimmed;
-	if (trimmed == NULL)
-		skip("no memory for a module");
+	if (trimmed == NULL) {
+		fprintf(stderr, "t_kl_vulkan: %s cannot be cut down\n", name);
+		exit(1);
+	}
 	must(vkCreateShaderModule(g->device, &info, NULL, &made),
 	     "vkCreateShaderModule");
 	free(trimmed);

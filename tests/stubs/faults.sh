@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The CUDA driver on a library without a GPU (cuda.c) of which every call fails
-# in turn: the program is told, and ends. CHECK_QUICK=1: every 13th call.
+# in turn: the program is told, and ends. CHECK_QUICK=1: every 13th call, under a
+# sanitizer every 29th.
 set -eu
-[ -z "${SANITIZER_CFLAGS-}" ] ||
-	{ echo "skipped: ten minutes and more under a sanitizer"; exit 77; }
+# A library that fails keeps what it was to free.
+ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+export ASAN_OPTIONS
 builddir=${builddir:-.}
 LD_LIBRARY_PATH=$builddir/tests/stubs/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -25,6 +27,7 @@ count=$(mktemp)
 trap 'rm -f "$count"' EXIT
 step=1
 [ -z "${CHECK_QUICK-}" ] || step=13
+[ -z "${SANITIZER_CFLAGS-}" ] || step=29
 turn=0
 for mode in "" "async=1 "; do
 	KILN_STUB_CUDA=$mode KILN_STUB_CUDA_CALLS=$count "$walk" cuda

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "drivers/driver.h"
+#include "lib/testing.h"
 #include "sanitized.h"
 #include "there.h"
 
@@ -339,18 +340,32 @@ static const struct {
 	{ "vkBeginCommandBuffer", write_another },
 };
 
-/* No stream has anything in flight that would tell of it. */
+/* No stream has anything with the device that would tell of it. */
 START_TEST(lost_by_a_call_of_no_stream)
 {
 	struct kiln_tensor *x = FLOATS(dev, 1, 2, 3);
+	struct kiln_stream *other = NULL;
+	struct kiln_event *event = NULL;
+	int gate = 0;
 
 	OK(kiln_device_sync(dev));
+	/* Who waits for what is held hears of it too. */
+	OK(kiln_stream_create(&other, dev));
+	OK(kiln_stream_set_current(dev, other));
+	OK(kilni_test_gate(dev, &gate));
+	OK(kiln_event_record(&event, other));
+	OK(kiln_stream_set_current(dev, NULL));
 	OK(kilni_fault_set(streamless[_i].call, 1, KILN_ERR_DEVICE_LOST));
 	ck_assert_int_eq(streamless[_i].use(x), KILN_ERR_DEVICE_LOST);
 	OK(kilni_fault_set(NULL, 0, KILN_OK));
 	FAILS(kiln_device_sync(dev), KILN_ERR_DEVICE_LOST, "lost");
 	ck_assert(kiln_device_lost(dev));
+	ck_assert(kiln_event_done(event));
+	FAILS(kiln_event_wait(event, -1), KILN_ERR_DEVICE_LOST, "lost");
 	expect_lost();
+	kilni_gate_open(&gate);
+	kiln_event_release(event);
+	kiln_stream_release(other);
 	kiln_tensor_release(x);
 	teardown();
 	setup();

@@ -234,7 +234,10 @@ static float *softmax_on(struct kiln_device *where, const struct rows *r,
 	return y;
 }
 
-/* Held by a thread, by many, in vectors; longer; in chunks; made of others. */
+/*
+ * Held by a thread, by many, in vectors; longer; in chunks; made of others;
+ * with subgroups by one of them and by larger groups of theirs.
+ */
 static const struct rows softmaxes[] = {
 	{ KILN_F32, 70, 10, false, false },
 	{ KILN_F16, 5, 784, false, false },
@@ -243,6 +246,10 @@ static const struct rows softmaxes[] = {
 	{ KILN_F32, 5, 9001, true, false },
 	{ KILN_F32, 5, 20000, false, false },
 	{ KILN_F32, 5, 40, false, true },
+	{ KILN_F32, 8192, 128, false, false },
+	{ KILN_F16, 8192, 128, true, false },
+	{ KILN_F32, 4, 8196, false, false },
+	{ KILN_F32, 600, 32768, false, false },
 };
 #define SOFTMAXES ((int)(sizeof(softmaxes) / sizeof(*softmaxes)))
 
