@@ -384,8 +384,10 @@ static uint64_t share_of_run(const struct kilni_stream *stream,
 			     uint64_t submitted)
 {
 	uint64_t wanted = __atomic_load_n(&stream->wanted, __ATOMIC_RELAXED);
+	uint64_t run = submitted > wanted ? submitted - wanted : 0;
 
-	return submitted > wanted ? (submitted - wanted) / RUN_PART : 0;
+	/* A short ring is not full of what has not been handed over. */
+	return kilni_min_u64(run, stream->sched->ring_limit) / RUN_PART;
 }
 
 /*

@@ -373,11 +373,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("vulkan_wide");
-	TCase *wide = tcase_create("wide");
+	Suite *suite;
+	TCase *wide;
 
 	if (!device_is_there(selector()))
 		return 77;
+	suite = suite_create("vulkan_wide");
+	wide = tcase_create("wide");
 	tcase_add_checked_fixture(wide, setup, teardown);
 	tcase_set_timeout(wide, 60);
 	tcase_add_loop_test(wide, vectors_and_tails, 0,
