@@ -120,6 +120,7 @@ part()
 sweep()
 {
 	running=
+	broken=
 	for job in $(seq 0 $((jobs - 1))); do
 		part "$job" "$@" &
 		running="$running $!"
@@ -127,7 +128,7 @@ sweep()
 	for one in $running; do
 		wait "$one" || broken=yes
 	done
-	[ -z "${broken-}" ] || exit 1
+	[ -z "$broken" ] || exit 1
 	cat "$data"/part.* | awk -v what="$1, $2" '
 		{ runs += $1; told += $2; if ($3 > last) last = $3 }
 		END {
