@@ -16,6 +16,9 @@ builddir=${builddir:-.}
 	{ echo "skipped: takes too long here"; exit 77; }
 unset KILN_DEVICE KILN_FAULT KILN_STUB_CUDA
 jobs=${TRAINING_JOBS-1}
+for number in "$jobs" "${TRAINING_EACH-1}" "${TRAINING_FIRST-1}"; do
+	[ "$number" -ge 1 ] || { echo "training.sh: $number is not 1 or more"; exit 2; }
+done
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 said=$data/said
