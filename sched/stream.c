@@ -318,7 +318,7 @@ enum kiln_status kilni_sched_create(struct kilni_sched **out,
 {
 	struct kilni_memory_limits limits;
 	struct kilni_pools_config config;
-	uint64_t ring_limit = 65536;
+	uint64_t ring_limit = 131072;
 	struct kilni_sched *sched;
 	enum kiln_status status;
 

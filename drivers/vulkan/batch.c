@@ -11,6 +11,12 @@
 
 #define SLAB_BATCHES 16
 #define SLABS_MOST 16
+/*
+ * Of one queue, in flight. Whoever is further ahead of the device only queues,
+ * and the device's thread records for him as batches come back. More would let
+ * the device wait no less, and the memory of commands go cold.
+ */
+#define AHEAD_MOST 32
 #define SLICE_NS 50000000u
 /* How long an exit waits for the device's thread. */
 #define PARK_S 2
@@ -130,12 +136,16 @@ static enum kiln_status grow(struct kilni_vk_hw *hw)
 
 /* ---- taking a batch ---- */
 
-static struct kilni_vk_batch *pop_free(struct kilni_vk_hw *hw)
+/* The device's lock is held, here and below. */
+static struct kilni_vk_batch *pop_free(struct kilni_vk_queue *queue)
 {
+	struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
 	struct kilni_vk_batch *batch = hw->free;
 
-	if (batch)
-		hw->free = batch->next;
+	if (!batch || queue->batches == AHEAD_MOST)
+		return NULL;
+	hw->free = batch->next;
+	queue->batches++;
 	return batch;
 }
 
@@ -158,10 +168,13 @@ static void start_batch(struct kilni_vk_queue *queue,
 	batch->slot = queue->slot;
 }
 
-static bool may_grow(struct kilni_vk_hw *hw)
+static bool may_grow(const struct kilni_vk_queue *queue)
 {
+	const struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
 	unsigned slabs = 0;
 
+	if (queue->batches == AHEAD_MOST)
+		return false;
 	for (struct kilni_vk_slab *s = hw->slabs; s; s = s->next)
 		slabs++;
 	return slabs < SLABS_MOST;
@@ -175,8 +188,8 @@ struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue)
 	bool more;
 
 	pthread_mutex_lock(&hw->lock);
-	batch = pop_free(hw);
-	more = !batch && may_grow(hw);
+	batch = pop_free(queue);
+	more = !batch && may_grow(queue);
 	pthread_mutex_unlock(&hw->lock);
 	if (more) {
 		/* In vain: then those in flight come back. */
@@ -186,7 +199,7 @@ struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue)
 	}
 	if (!batch) {
 		pthread_mutex_lock(&hw->lock);
-		batch = pop_free(hw);
+		batch = pop_free(queue);
 		if (!batch) {
 			queue->state = KILNI_VK_HELD;
 			queue->next_starved = hw->starved;
@@ -564,6 +577,7 @@ static struct kilni_vk_queue *drop_oldest(struct kilni_vk_hw *hw)
 	struct kilni_vk_queue *starved = hw->starved;
 
 	hw->oldest = batch->next;
+	batch->queue->batches--;
 	batch->next = hw->free;
 	hw->free = batch;
 	hw->finishing = NULL;

@@ -180,7 +180,7 @@ void kilni_vk_cache_write(const struct kilni_vk_physical *physical,
 
 /* ---- batches (batch.c) ---- */
 
-#define KILNI_VK_BATCH_ENTRIES 32
+#define KILNI_VK_BATCH_ENTRIES 64
 #define KILNI_VK_PARAMS_BYTES 32768  /* of a batch */
 #define KILNI_VK_REPORT_BYTES 32     /* of struct kilni_report, for devices */
 
@@ -387,6 +387,7 @@ struct kilni_vk_queue {
 	struct kilni_vk_queue *held, *next_held; /* by this one; with this */
 	uint64_t held_until;
 	struct kilni_vk_queue *next_starved;
+	unsigned batches;          /* in flight */
 
 	/* The thread's that has the queue. */
 	struct kilni_chunk *chunk;

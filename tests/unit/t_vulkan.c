@@ -202,6 +202,35 @@ START_TEST(one_queue_many_threads)
 }
 END_TEST
 
+/* ---- how far a queue runs ahead of the device ---- */
+
+/*
+ * Each add is a batch, behind something long. The first 16 pools of commands
+ * are there; the queue takes 16 more and then waits in the ring.
+ */
+START_TEST(a_queue_has_so_many_batches)
+{
+	const int64_t shape[] = { 700, 700 };
+	struct kiln_tensor *x = KILN_TENSOR_NONE, *t = FLOATS(dev, 0);
+	struct kiln_tensor *product = KILN_TENSOR_NONE;
+
+	OK(kiln_ones(&x, dev, KILN_F32, 2, shape));
+	OK(kiln_device_sync(dev));
+	OK(kilni_fault_set("vkCreateCommandPool", 1000000, KILN_ERR_DRIVER));
+	OK(kiln_matmul(&product, x, x));
+	for (int i = 0; i < 300; i++) {
+		OK(kiln_add_scalar(&t, t, kiln_float(1)));
+		OK(kiln_device_flush(dev));
+	}
+	EXPECT_FLOATS(t, 300);
+	ck_assert_uint_le(kilni_fault_passes(), 16);
+	OK(kilni_fault_set(NULL, 0, KILN_OK));
+	kiln_tensor_release(x);
+	kiln_tensor_release(product);
+	kiln_tensor_release(t);
+}
+END_TEST
+
 /* ---- loops that a software device leaves after 65535 turns ---- */
 
 enum { LONG = 140001 };
@@ -907,6 +936,7 @@ static void add_cases(Suite *suite)
 	tcase_add_test(device, beyond_a_range);
 	tcase_add_test(device, empty_tensors_submit_nothing);
 	tcase_add_test(device, one_queue_many_threads);
+	tcase_add_test(device, a_queue_has_so_many_batches);
 	tcase_add_test(device, a_long_product);
 	tcase_add_test(device, a_long_scatter);
 	tcase_add_test(device, submit_that_loses_the_device);
