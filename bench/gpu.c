@@ -90,6 +90,25 @@ static enum kiln_status do_argmax(void)
 static enum kiln_status do_softmax(void) { return kiln_softmax(&out, a, 1); }
 static enum kiln_status do_copy_c(void) { return kiln_copy_into(b, c); }
 static enum kiln_status do_widen(void) { return kiln_cast(&out, a, KILN_F32); }
+static enum kiln_status do_narrow(void) { return kiln_cast(&out, a, KILN_F16); }
+static enum kiln_status do_greater(void)
+{
+	return kiln_greater(&out, a, b, KILN_BOOL);
+}
+static enum kiln_status do_where(void)
+{
+	return kiln_mask_where(&out, a, c, b);
+}
+static enum kiln_status do_clamp(void)
+{
+	return kiln_clamp(&out, a, kiln_float(-0.5), kiln_float(0.5));
+}
+static enum kiln_status do_zeros(void)
+{
+	const int64_t shape[1] = { ELEMENTS };
+
+	return kiln_zeros(&out, device, KILN_U8, 1, shape);
+}
 static enum kiln_status do_select(void)
 {
 	return kiln_select(&out, a, 0, indices);
@@ -100,28 +119,41 @@ static struct kiln_distribution uniform(double low, double high)
 	return (struct kiln_distribution){ KILN_RANDOM_UNIFORM, low, high };
 }
 
-static void time_vectors(void)
+/* a and b of that dtype */
+static void fill(enum kiln_dtype dtype, double low, double high)
 {
 	const int64_t shape[1] = { ELEMENTS };
+
+	clear();
+	MUST(kiln_random(&a, device, dtype, 1, shape, uniform(low, high)));
+	MUST(kiln_random(&b, device, dtype, 1, shape, uniform(low, high)));
+}
+
+static void time_vectors(void)
+{
 	const double gb = 4e-9 * (double)ELEMENTS;
 
-	MUST(kiln_random(&a, device, KILN_F32, 1, shape, uniform(-1, 1)));
-	MUST(kiln_random(&b, device, KILN_F32, 1, shape, uniform(-1, 1)));
+	fill(KILN_F32, -1, 1);
 	row("copy_f32_1g", best_of(do_copy, CALLS), 2 * gb, "GB/s");
 	row("add_f32_1g", best_of(do_add, CALLS), 3 * gb, "GB/s");
 	row("add_f32_1g_and_wait", best_of(do_add, 1), 3 * gb, "GB/s");
 	row("exp_f32_1g", best_of(do_exp, CALLS), 2 * gb, "GB/s");
 	row("sum_f32_1g", best_of(do_sum, CALLS), gb, "GB/s");
-	clear();
-	MUST(kiln_random(&a, device, KILN_F16, 1, shape, uniform(-1, 1)));
-	MUST(kiln_random(&b, device, KILN_F16, 1, shape, uniform(-1, 1)));
+	row("cast_f32_f16_1g", best_of(do_narrow, CALLS), 1.5 * gb, "GB/s");
+	MUST(kiln_greater(&c, a, b, KILN_BOOL));
+	row("where_f32_1g", best_of(do_where, CALLS), 3.25 * gb, "GB/s");
+	fill(KILN_F16, -1, 1);
 	row("add_f16_512m", best_of(do_add, CALLS), 1.5 * gb, "GB/s");
+	row("clamp_f16_512m", best_of(do_clamp, CALLS), gb, "GB/s");
+	row("greater_f16_512m", best_of(do_greater, CALLS), 1.25 * gb, "GB/s");
 	row("cast_f16_f32_512m", best_of(do_widen, CALLS), 1.5 * gb, "GB/s");
 	row("sum_f16_512m", best_of(do_sum, CALLS), gb / 2, "GB/s");
-	clear();
-	MUST(kiln_random(&a, device, KILN_U8, 1, shape, uniform(0, 60)));
-	MUST(kiln_random(&b, device, KILN_U8, 1, shape, uniform(0, 60)));
+	fill(KILN_I16, -1000, 1000);
+	row("add_i16_512m", best_of(do_add, CALLS), 1.5 * gb, "GB/s");
+	fill(KILN_U8, 0, 60);
 	row("add_u8_256m", best_of(do_add, CALLS), 0.75 * gb, "GB/s");
+	row("cast_u8_f32_256m", best_of(do_widen, CALLS), 1.25 * gb, "GB/s");
+	row("zeros_u8_256m", best_of(do_zeros, CALLS), 0.25 * gb, "GB/s");
 	clear();
 }
 

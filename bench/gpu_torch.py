@@ -43,19 +43,38 @@ def vectors():
     row("exp_f32_1g", best_of(lambda: torch.exp(a, out=out), CALLS), 2 * gb,
         "GB/s")
     row("sum_f32_1g", best_of(a.sum, CALLS), gb, "GB/s")
+    half = torch.empty(ELEMENTS, device="cuda", dtype=torch.half)
+    row("cast_f32_f16_1g", best_of(lambda: half.copy_(a), CALLS), 1.5 * gb,
+        "GB/s")
+    mask = a > b
+    row("where_f32_1g",
+        best_of(lambda: torch.where(mask, b, a, out=out), CALLS), 3.25 * gb,
+        "GB/s")
     a, b = a.half(), b.half()
     out = torch.empty_like(a)
     row("add_f16_512m", best_of(lambda: torch.add(a, b, out=out), CALLS),
         1.5 * gb, "GB/s")
+    row("clamp_f16_512m",
+        best_of(lambda: torch.clamp(a, -0.5, 0.5, out=out), CALLS), gb, "GB/s")
+    row("greater_f16_512m", best_of(lambda: torch.gt(a, b, out=mask), CALLS),
+        1.25 * gb, "GB/s")
     wide = torch.empty(ELEMENTS, device="cuda")
     row("cast_f16_f32_512m", best_of(lambda: wide.copy_(a), CALLS), 1.5 * gb,
         "GB/s")
     del wide
     row("sum_f16_512m", best_of(a.sum, CALLS), gb / 2, "GB/s")
-    a, b = (a * 60).to(torch.uint8), (b * 60).to(torch.uint8)
+    a, b = (a * 1000).to(torch.int16), (b * 1000).to(torch.int16)
+    out = torch.empty_like(a)
+    row("add_i16_512m", best_of(lambda: torch.add(a, b, out=out), CALLS),
+        1.5 * gb, "GB/s")
+    a, b = (a % 60).to(torch.uint8), (b % 60).to(torch.uint8)
     out = torch.empty_like(a)
     row("add_u8_256m", best_of(lambda: torch.add(a, b, out=out), CALLS),
         0.75 * gb, "GB/s")
+    wide = torch.empty(ELEMENTS, device="cuda")
+    row("cast_u8_f32_256m", best_of(lambda: wide.copy_(a), CALLS), 1.25 * gb,
+        "GB/s")
+    row("zeros_u8_256m", best_of(out.zero_, CALLS), 0.25 * gb, "GB/s")
 
 
 def matrices():

@@ -7,6 +7,7 @@
 #include <kiln/ops.h>
 
 #include "kernels/cuda/plan.h"
+#include "kernels/dense.h"
 #include "kernels/dtype.h"
 #include "kernels/scatter.h"
 
@@ -115,41 +116,11 @@ static const char *const ew_entries[KILNI_OP_COUNT] = {
 #undef NAME
 };
 
-/* The dtype that the op computes in. */
-static unsigned ew_dtype(const struct kilni_ew_params *p)
-{
-	bool fills = p->op == KILNI_OP_FULL || p->op == KILNI_OP_ARANGE ||
-		     p->op == KILNI_OP_RANDOM;
-
-	return kilni_dtype_stored(p->dtype[fills ? 0 : 1]);
-}
-
-/* Elements that a thread of the dense form takes at a time. */
-static unsigned lanes_of(unsigned dtype)
-{
-	switch (dtype) {
-	case KILN_F64:
-	case KILN_I64:
-	case KILN_U64:
-		return 2;
-	case KILN_F16:
-	case KILN_BF16:
-		return 8;
-	case KILN_F32:
-	case KILN_I32:
-	case KILN_U32:
-		return 4;
-	default:
-		return 1;
-	}
-}
-
 static enum kiln_status launch_form(struct launch *l,
 				    struct kilni_ew_params *p, unsigned form)
 {
-	unsigned dtype = ew_dtype(p);
+	unsigned dtype = kilni_ew_dtype(p);
 	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
-	uint64_t lanes = lanes_of(dtype);
 	char text[32];
 
 	if (KILNI_UNLIKELY(!__atomic_load_n(slot, __ATOMIC_ACQUIRE))) {
@@ -161,7 +132,8 @@ static enum kiln_status launch_form(struct launch *l,
 	if (form) {
 		l->x = blocks_for(l->hw, p->count);
 	} else {
-		l->x = dense_blocks((p->count + lanes - 1) / lanes);
+		l->x = dense_blocks(
+			kilni_div_up(p->count, kilni_ew_lanes(p)));
 		l->threads = DENSE_BLOCK;
 	}
 	return start(l, p, sizeof(*p));
@@ -213,7 +185,7 @@ static enum kiln_status launch_turn(struct launch *l, unsigned bytes,
 static enum kiln_status launch_ew(struct launch *l, struct kilni_ew_params *p)
 {
 	unsigned form = kilni_cuda_ew_form(p);
-	unsigned bytes = kilni_dtype_bytes[ew_dtype(p)];
+	unsigned bytes = kilni_dtype_bytes[kilni_ew_dtype(p)];
 	struct kilni_turn turn;
 
 	if (!p->count)

@@ -6,6 +6,7 @@
 
 #include <kiln/dtype.h>
 
+#include "kernels/dense.h"
 #include "kernels/rows.h"
 
 /* Parameters of the largest entry: three dispatches. */
@@ -291,48 +292,6 @@ static unsigned ew_form(const struct kilni_ew_params *p)
 	return 1;
 }
 
-static bool is_source(unsigned op)
-{
-	return op == KILNI_OP_FULL || op == KILNI_OP_ARANGE ||
-	       op == KILNI_OP_RANDOM;
-}
-
-/* Whether the op has a form for vectors, which is for the kernel to know. */
-static bool has_vectors(const struct kilni_ew_params *p)
-{
-	switch (p->op) {
-	case KILNI_OP_ARANGE:
-	case KILNI_OP_RANDOM:
-	case KILNI_OP_SIN:
-	case KILNI_OP_COS:
-	case KILNI_OP_TAN:
-		return false;
-	case KILNI_OP_POWI:
-		return kiln_dtype_class(p->dtype[1]) != KILN_CLASS_FLOAT;
-	default:
-		return true;
-	}
-}
-
-/*
- * Elements that a thread takes at a time: those of 16 bytes where ew_wide.kl
- * does. The kernel looks for itself; this is for how many threads there are.
- */
-static unsigned ew_lanes(const struct kilni_ew_params *p, unsigned dtype)
-{
-	unsigned bytes = kilni_dtype_bytes[dtype];
-	uint64_t addresses = p->out;
-
-	for (unsigned j = 0; j < 3; j++)
-		if (!(p->scalars >> j & 1))
-			addresses |= p->in[j];
-	if (!p->contiguous || addresses % 16 || !has_vectors(p))
-		return 1;
-	if (p->op == KILNI_OP_CAST && kilni_dtype_bytes[p->dtype[0]] > bytes)
-		bytes = kilni_dtype_bytes[p->dtype[0]];
-	return 16 / bytes;
-}
-
 void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
 		   unsigned number, unsigned form)
 {
@@ -350,8 +309,6 @@ void kilni_vk_name(struct kilni_vk_kernel *kernel, const char *stem,
 enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 				    const struct kilni_ew_params *p)
 {
-	unsigned dtype = kilni_dtype_stored(p->dtype[is_source(p->op) ? 0 : 1]);
-	unsigned lanes = ew_lanes(p, dtype);
 	struct kilni_vk_dispatch dispatch = {
 		.params = p,
 		/* A dense one reads no shape. */
@@ -363,7 +320,7 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 
 	if (kilni_vk_turns(batch, p))
 		return kilni_vk_record_turn(batch, p);
-	kilni_vk_name(kernel, "ew", dtype, ew_form(p));
+	kilni_vk_name(kernel, "ew", kilni_ew_dtype(p), ew_form(p));
 	/* Only what the op looks at makes another pipeline. */
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = p->dtype[0];
@@ -371,7 +328,8 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 		kernel->constant[2] = p->dtype[2];
 	if (p->op == KILNI_OP_MASK_WHERE || p->op == KILNI_OP_MASK_FILL)
 		kernel->constant[3] = p->dtype[3];
-	kilni_vk_set_threads(batch, &dispatch, kilni_div_up(p->count, lanes));
+	kilni_vk_set_threads(batch, &dispatch,
+			     kilni_div_up(p->count, kilni_ew_lanes(p)));
 	return kilni_vk_dispatch(batch, &dispatch);
 }
 
@@ -460,7 +418,7 @@ static unsigned dtype_of(const struct kilni_entry *entry)
 {
 	switch (entry->kernel) {
 	case KILNI_KERNEL_EW:
-		return entry->params.ew.dtype[is_source(entry->op) ? 0 : 1];
+		return kilni_ew_dtype(&entry->params.ew);
 	case KILNI_KERNEL_SCATTER:
 		return entry->params.scatter.dtype;
 	case KILNI_KERNEL_REDUCE:

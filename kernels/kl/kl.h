@@ -36,6 +36,7 @@ typedef double f64;
 	struct name
 #endif
 
+#define KL_OUT
 #define KL_LIT_f32(x) x##f
 #define KL_LIT_f64(x) x
 

@@ -17,6 +17,7 @@
 #define KL_FN_LARGE
 #define KL_TABLE const
 #define KL_STRUCT(name) struct name
+#define KL_OUT out /* an array that a function fills */
 
 #define KL_LIT_f32(x) x##f
 #define KL_LIT_f64(x) x##lf
@@ -137,6 +138,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16)
 
 /* 16 bytes at a time: four words. */
 #define kl_vec uvec4
+#define KL_VEC(a, b, c, d) uvec4(a, b, c, d)
 #define KL_LOAD_vec(addr, i) KL_AT_(KlRef_vec, 16, addr, i).v
 #define KL_STORE_vec(addr, i, x) KL_AT_(KlRef_vec, 16, addr, i).v = (x)
 #define KL_WORD(v, j) (v)[j]

@@ -18,6 +18,7 @@
 
 typedef u32 kl_vec __attribute__((vector_size(16)));
 
+#define KL_VEC(a, b, c, d) ((kl_vec){ a, b, c, d })
 #define KL_LOAD_vec(addr, i) KL_AT_(const kl_vec, addr, i)
 #define KL_STORE_vec(addr, i, x) (KL_AT_(kl_vec, addr, i) = (x))
 #define KL_WORD(v, j) (v)[j]

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a Vulkan device does with 16 bytes at a time: elements of each size with
- * tails and off 16 bytes, every half, rows that an index chooses. The peer is
- * the CPU, or what is wanted is counted here.
+ * What a GPU does with 16 bytes at a time: elements of each size with tails and
+ * off 16 bytes, every half, rows that an index chooses. The peer is the CPU, or
+ * what is wanted is counted here. KILN_TEST_DEVICE (default: vulkan:cpu) is the
+ * device.
  */
 #include "api.h"
 
@@ -164,18 +165,27 @@ static enum kiln_status to_i64(struct kiln_tensor **y, const struct operands *o)
 	return kiln_cast(y, o->a, KILN_I64);
 }
 
+static enum kiln_status sevens(struct kiln_tensor **y, const struct operands *o)
+{
+	const int64_t shape[] = { kiln_tensor_count(o->a) };
+	enum kiln_dtype dtype = kiln_tensor_dtype(o->a);
+
+	return kiln_full(y, o->device, dtype, 1, shape, number(dtype, 7));
+}
+
 static const struct {
 	const char *name;
 	enum kiln_status (*call)(struct kiln_tensor **, const struct operands *);
 } works[] = {
 	{ "add", add },     { "lower", lesser }, { "mask_where", where },
 	{ "clamp", clamp }, { "to u8", to_u8 },  { "to f32", to_f32 },
-	{ "to i64", to_i64 },
+	{ "to i64", to_i64 }, { "full", sevens },
 };
 
 /* Fewer than a vector of any, one less and more, and a few of them. */
 static const int64_t counts[] = { 1, 3, 7, 15, 16, 17, 63, 67, 1029 };
-static const enum kiln_dtype dtypes[] = { KILN_I8, KILN_F16, KILN_F64 };
+static const enum kiln_dtype dtypes[] = { KILN_I8,   KILN_U16, KILN_F16,
+					  KILN_BF16, KILN_F32, KILN_F64 };
 
 START_TEST(vectors_and_tails)
 {
@@ -378,7 +388,7 @@ int main(void)
 
 	if (!device_is_there(selector()))
 		return 77;
-	suite = suite_create("vulkan_wide");
+	suite = suite_create("wide");
 	wide = tcase_create("wide");
 	tcase_add_checked_fixture(wide, setup, teardown);
 	tcase_set_timeout(wide, 60);
