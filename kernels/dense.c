@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dense.h"
 
-#include <stdbool.h>
-
 #include <kiln/dtype.h>
 
 #include "kernels/dtype.h"
 #include "kernels/registry.h"
 
-/* An op without operands has the dtype of its result. */
-static bool is_source(unsigned op)
+bool kilni_ew_is_source(unsigned op)
 {
 	return op == KILNI_OP_FULL || op == KILNI_OP_ARANGE ||
 	       op == KILNI_OP_RANDOM;
@@ -17,7 +14,7 @@ static bool is_source(unsigned op)
 
 unsigned kilni_ew_dtype(const struct kilni_ew_params *p)
 {
-	return kilni_dtype_stored(p->dtype[is_source(p->op) ? 0 : 1]);
+	return p->dtype[kilni_ew_is_source(p->op) ? 0 : 1];
 }
 
 /* Whether the op has a form for vectors, which is for the kernel to know. */

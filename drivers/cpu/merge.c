@@ -5,6 +5,7 @@
 
 #include <kiln/dtype.h>
 
+#include "kernels/dense.h"
 #include "kernels/dtype.h"
 #include "kernels/registry.h"
 
@@ -34,10 +35,7 @@ static unsigned operand_slots(const struct kilni_ew_params *ew)
 	case KILNI_FORM_CMP:
 		return 3;
 	default:
-		return ew->op == KILNI_OP_FULL || ew->op == KILNI_OP_ARANGE ||
-				       ew->op == KILNI_OP_RANDOM
-			       ? 0
-			       : 7;
+		return kilni_ew_is_source(ew->op) ? 0 : 7;
 	}
 }
 

@@ -75,8 +75,7 @@ static unsigned blocks_for(const struct kilni_cuda_hw *hw, uint64_t threads)
 /* A thread for every vector, which the dense kernels count on. */
 static unsigned dense_blocks(uint64_t threads)
 {
-	return (unsigned)kilni_min_u64((threads + DENSE_BLOCK - 1) /
-					       DENSE_BLOCK,
+	return (unsigned)kilni_min_u64(kilni_div_up(threads, DENSE_BLOCK),
 				       INT32_MAX);
 }
 
@@ -119,7 +118,7 @@ static const char *const ew_entries[KILNI_OP_COUNT] = {
 static enum kiln_status launch_form(struct launch *l,
 				    struct kilni_ew_params *p, unsigned form)
 {
-	unsigned dtype = kilni_ew_dtype(p);
+	unsigned dtype = kilni_dtype_stored(kilni_ew_dtype(p));
 	cu_function *slot = &l->hw->modules.ew[dtype][form][p->op];
 	char text[32];
 

@@ -12,9 +12,9 @@
 #define SLAB_BATCHES 16
 #define SLABS_MOST 16
 /*
- * Of one queue, in flight. Whoever is further ahead of the device only queues,
- * and the device's thread records for him as batches come back. More would let
- * the device wait no less, and the memory of commands go cold.
+ * Of one queue. Whoever is further ahead of the device only queues, and whoever
+ * completes a batch records on. More would let the device wait no less, and the
+ * memory of commands go cold.
  */
 #define AHEAD_MOST 32
 #define SLICE_NS 50000000u
@@ -136,13 +136,13 @@ static enum kiln_status grow(struct kilni_vk_hw *hw)
 
 /* ---- taking a batch ---- */
 
-/* The device's lock is held, here and below. */
+/* The device's lock is held. */
 static struct kilni_vk_batch *pop_free(struct kilni_vk_queue *queue)
 {
 	struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
 	struct kilni_vk_batch *batch = hw->free;
 
-	if (!batch || queue->batches == AHEAD_MOST)
+	if (!batch || queue->batches >= AHEAD_MOST)
 		return NULL;
 	hw->free = batch->next;
 	queue->batches++;
@@ -168,12 +168,13 @@ static void start_batch(struct kilni_vk_queue *queue,
 	batch->slot = queue->slot;
 }
 
+/* The device's lock is held. */
 static bool may_grow(const struct kilni_vk_queue *queue)
 {
 	const struct kilni_vk_hw *hw = kilni_vk_hw_of(queue->base.hw);
 	unsigned slabs = 0;
 
-	if (queue->batches == AHEAD_MOST)
+	if (queue->batches >= AHEAD_MOST)
 		return false;
 	for (struct kilni_vk_slab *s = hw->slabs; s; s = s->next)
 		slabs++;
@@ -202,8 +203,9 @@ struct kilni_vk_batch *kilni_vk_batch_take(struct kilni_vk_queue *queue)
 		batch = pop_free(queue);
 		if (!batch) {
 			queue->state = KILNI_VK_HELD;
-			queue->next_starved = hw->starved;
-			hw->starved = queue;
+			queue->next_starved = NULL;
+			*hw->last_starved = queue;
+			hw->last_starved = &queue->next_starved;
 		}
 		pthread_mutex_unlock(&hw->lock);
 	}
@@ -274,7 +276,9 @@ static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
 	}
 	KILNI_TRY(KILNI_VK(hw, QueueSubmit, hw->queue, parts, info,
 			   VK_NULL_HANDLE));
-	hw->signalled += parts;
+	/* Who looks for progress has the other lock. */
+	__atomic_store_n(&hw->signalled, hw->signalled + parts,
+			 __ATOMIC_RELEASE);
 	return KILN_OK;
 }
 
@@ -409,7 +413,8 @@ static void check_progress(struct kilni_vk_hw *hw, uint64_t since_ns)
 
 	(void)look_at_semaphore(hw);
 	pthread_mutex_lock(&hw->lock);
-	late = hw->reached < hw->signalled &&
+	late = hw->reached < __atomic_load_n(&hw->signalled,
+					     __ATOMIC_ACQUIRE) &&
 	       kilni_now_ns() - kilni_max_u64(hw->reached_ns, since_ns) >
 		       hw->timeout_ns;
 	pthread_mutex_unlock(&hw->lock);
@@ -504,7 +509,7 @@ static bool finish_kernel(struct kilni_vk_batch *batch,
 	struct kilni_queue_client *client = &batch->queue->client;
 	struct kilni_report report;
 
-	if (kilni_vk_is_lost(hw) && batch->value > hw->reached) {
+	if (!kilni_vk_ran(hw, batch)) {
 		client->failed(client->context, entry, KILN_ERR_DEVICE_LOST,
 			       NULL);
 		return false;
@@ -570,26 +575,55 @@ static struct kilni_vk_batch *take_done(struct kilni_vk_hw *hw, uint64_t value,
 	return batch;
 }
 
-/* Frees the oldest batch; the queues that may go on for that. */
+/* Frees the oldest batch; the queues whose replays may have a turn for that. */
 static struct kilni_vk_queue *drop_oldest(struct kilni_vk_hw *hw)
 {
 	struct kilni_vk_batch *batch = hw->oldest;
-	struct kilni_vk_queue *starved = hw->starved;
+	struct kilni_vk_queue *turnless = hw->turnless;
 
 	hw->oldest = batch->next;
 	batch->queue->batches--;
 	batch->next = hw->free;
 	hw->free = batch;
 	hw->finishing = NULL;
-	hw->starved = NULL;
+	hw->turnless = NULL;
 	pthread_cond_broadcast(&hw->moved);
-	return starved;
+	return turnless;
+}
+
+/*
+ * Where a batch is free, the queue that has waited longest of those that may
+ * have one. What it does not get then it asks for behind the others.
+ */
+static struct kilni_vk_queue *take_starved(struct kilni_vk_hw *hw)
+{
+	struct kilni_vk_queue **at = &hw->starved, *queue;
+
+	while ((queue = *at) && queue->batches >= AHEAD_MOST)
+		at = &queue->next_starved;
+	if (!queue || !hw->free)
+		return NULL;
+	*at = queue->next_starved;
+	if (!*at)
+		hw->last_starved = at;
+	queue->next_starved = NULL;
+	return queue;
+}
+
+/* The lock is held, but not while they go on. */
+static void go_on(struct kilni_vk_hw *hw, struct kilni_vk_queue *list)
+{
+	for (; list; list = take_starved(hw)) {
+		pthread_mutex_unlock(&hw->lock);
+		kilni_vk_queues_resume(list);
+		pthread_mutex_lock(&hw->lock);
+	}
 }
 
 void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
 {
 	uint64_t value = look_at_semaphore(hw);
-	struct kilni_vk_queue *starved;
+	struct kilni_vk_queue *turnless;
 	struct kilni_vk_batch *batch;
 
 	pthread_mutex_lock(&hw->lock);
@@ -604,12 +638,8 @@ void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
 		pthread_mutex_unlock(&hw->lock);
 		finish_batch(batch);
 		pthread_mutex_lock(&hw->lock);
-		starved = drop_oldest(hw);
-		if (starved) {
-			pthread_mutex_unlock(&hw->lock);
-			kilni_vk_queues_resume(starved);
-			pthread_mutex_lock(&hw->lock);
-		}
+		turnless = drop_oldest(hw);
+		go_on(hw, turnless ? turnless : take_starved(hw));
 	}
 	hw->retiring = false;
 	pthread_cond_broadcast(&hw->moved);
@@ -697,6 +727,7 @@ enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw)
 		.pNext = &type,
 	};
 
+	hw->last_starved = &hw->starved;
 	KILNI_TRY(KILNI_VK(hw, CreateSemaphore, hw->device, &info, NULL,
 			   &hw->semaphore));
 	KILNI_TRY(grow(hw));

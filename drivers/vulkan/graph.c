@@ -598,7 +598,7 @@ bool kilni_vk_finish_replay(struct kilni_vk_batch *batch, unsigned i,
 	struct kilni_queue_client *client = &batch->queue->client;
 	struct graph *graph = graph_of(entry);
 	struct kilni_report report;
-	bool ran = batch->value <= hw->reached || !kilni_vk_is_lost(hw);
+	bool ran = kilni_vk_ran(hw, batch);
 	unsigned operation = 0;
 
 	if (!ran) {

@@ -387,7 +387,7 @@ struct kilni_vk_queue {
 	struct kilni_vk_queue *held, *next_held; /* by this one; with this */
 	uint64_t held_until;
 	struct kilni_vk_queue *next_starved;
-	unsigned batches;          /* in flight */
+	unsigned batches;          /* recorded or in flight */
 
 	/* The thread's that has the queue. */
 	struct kilni_chunk *chunk;
@@ -502,7 +502,8 @@ struct kilni_vk_hw {
 	struct kilni_vk_batch *oldest, **newest;
 	struct kilni_vk_batch *free;
 	struct kilni_vk_slab *slabs;
-	struct kilni_vk_queue *starved; /* of batches, or of turns of a graph */
+	struct kilni_vk_queue *starved, **last_starved; /* of batches */
+	struct kilni_vk_queue *turnless; /* wait for a turn of a graph */
 	void *left_graphs;         /* released when it was lost */
 	struct kilni_vk_queue *finishing; /* its batch is being completed */
 	bool retiring, asleep, stop, has_thread;
@@ -522,6 +523,14 @@ struct kilni_vk_hw {
 static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
 {
 	return kilni_hw_lost(&hw->base);
+}
+
+/* Of a batch that is completed; false: the device was lost before. */
+static inline bool kilni_vk_ran(const struct kilni_vk_hw *hw,
+				const struct kilni_vk_batch *batch)
+{
+	return !kilni_vk_is_lost(hw) ||
+	       batch->value <= __atomic_load_n(&hw->reached, __ATOMIC_ACQUIRE);
 }
 
 /* device.c */

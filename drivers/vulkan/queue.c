@@ -113,8 +113,8 @@ static bool hold_for_turn(struct kilni_vk_queue *queue,
 	held = kilni_vk_replay_waits(entry);
 	if (held) {
 		queue->state = KILNI_VK_HELD;
-		queue->next_starved = hw->starved;
-		hw->starved = queue;
+		queue->next_starved = hw->turnless;
+		hw->turnless = queue;
 	}
 	pthread_mutex_unlock(&hw->lock);
 	return held;
@@ -134,13 +134,17 @@ static bool hold(struct kilni_vk_queue *queue, const struct kilni_entry *entry)
 void kilni_vk_queues_resume(struct kilni_vk_queue *list)
 {
 	struct kilni_vk_queue *queue, *next;
+	struct kilni_error_record before;
 
+	/* What fails there is not the waiter's. */
+	kilni_error_save(&before);
 	for (queue = list; queue; queue = next) {
 		next = queue->next_starved;
 		set_state(queue, KILNI_VK_BUSY);
 		queue->next_run = NULL;
 		run(queue);
 	}
+	kilni_error_restore(&before);
 }
 
 /* The queues that waited for what this one has handed over, before list. */

@@ -320,7 +320,8 @@ enum kiln_status kilni_vk_record_ew(struct kilni_vk_batch *batch,
 
 	if (kilni_vk_turns(batch, p))
 		return kilni_vk_record_turn(batch, p);
-	kilni_vk_name(kernel, "ew", kilni_ew_dtype(p), ew_form(p));
+	kilni_vk_name(kernel, "ew", kilni_dtype_stored(kilni_ew_dtype(p)),
+		      ew_form(p));
 	/* Only what the op looks at makes another pipeline. */
 	kernel->constant[0] = (uint16_t)p->op;
 	kernel->constant[1] = p->dtype[0];

@@ -116,6 +116,8 @@ static void launch(const char *name, const char *entry, void *parameters,
 	void *function;
 	unsigned groups = (unsigned)((n + GROUP - 1) / GROUP);
 
+	/* A dense kernel needs a thread for each vector of two or more. */
+	_Static_assert(SAMPLES <= 2 * 4 * GROUP, "threads for all vectors");
 	must(cuModuleGetFunction(&function, module(name), entry), entry);
 	must(cuLaunchKernel(function, groups > 4 ? 4 : groups, 1, 1, GROUP, 1,
 			    1, 0, NULL, arguments, NULL), "cuLaunchKernel");

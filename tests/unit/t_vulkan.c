@@ -204,30 +204,94 @@ END_TEST
 
 /* ---- how far a queue runs ahead of the device ---- */
 
+/* Queues what takes long on the current stream; what comes behind it waits. */
+static struct kiln_tensor *something_long(void)
+{
+	const int64_t shape[] = { 700, 700 };
+	struct kiln_tensor *x = KILN_TENSOR_NONE;
+
+	OK(kiln_ones(&x, dev, KILN_F32, 2, shape));
+	OK(kiln_matmul(&x, x, x));
+	OK(kiln_device_flush(dev));
+	return x;
+}
+
+/* Adds 1 to *t on its stream, a batch each. */
+static void add_ones(struct kiln_stream *stream, struct kiln_tensor **t,
+		     int adds)
+{
+	OK(kiln_stream_set_current(dev, stream));
+	for (int i = 0; i < adds; i++) {
+		OK(kiln_add_scalar(t, *t, kiln_float(1)));
+		OK(kiln_stream_flush(stream));
+	}
+}
+
 /*
- * Each add is a batch, behind something long. The first 16 pools of commands
- * are there; the queue takes 16 more and then waits in the ring.
+ * The first 16 pools of commands are there; the queue takes 16 more and then
+ * waits in the ring.
  */
 START_TEST(a_queue_has_so_many_batches)
 {
-	const int64_t shape[] = { 700, 700 };
-	struct kiln_tensor *x = KILN_TENSOR_NONE, *t = FLOATS(dev, 0);
-	struct kiln_tensor *product = KILN_TENSOR_NONE;
+	struct kiln_stream *stream = NULL;
+	struct kiln_tensor *t = FLOATS(dev, 0), *product;
 
-	OK(kiln_ones(&x, dev, KILN_F32, 2, shape));
+	OK(kiln_stream_current(&stream, dev));
 	OK(kiln_device_sync(dev));
 	OK(kilni_fault_set("vkCreateCommandPool", 1000000, KILN_ERR_DRIVER));
-	OK(kiln_matmul(&product, x, x));
-	for (int i = 0; i < 300; i++) {
-		OK(kiln_add_scalar(&t, t, kiln_float(1)));
-		OK(kiln_device_flush(dev));
-	}
+	product = something_long();
+	add_ones(stream, &t, 300);
 	EXPECT_FLOATS(t, 300);
 	ck_assert_uint_le(kilni_fault_passes(), 16);
 	OK(kilni_fault_set(NULL, 0, KILN_OK));
-	kiln_tensor_release(x);
 	kiln_tensor_release(product);
 	kiln_tensor_release(t);
+	kiln_stream_release(stream);
+}
+END_TEST
+
+#define STREAMS 40
+#define EACH 600 /* what waits is recorded 64 at a time */
+
+/*
+ * More queues than there are batches for: when the first one is done each of
+ * the others has got some way.
+ */
+START_TEST(queues_have_batches_in_turn)
+{
+	struct kiln_stream *stream[STREAMS] = { NULL };
+	struct kiln_tensor *t[STREAMS] = { NULL };
+	struct kiln_event *some[STREAMS] = { NULL };
+	struct kiln_tensor *product;
+	int late = 0;
+
+	for (int i = 0; i < STREAMS; i++) {
+		OK(kiln_stream_create(&stream[i], dev));
+		OK(kiln_stream_set_current(dev, stream[i]));
+		t[i] = FLOATS(dev, 0);
+	}
+	OK(kiln_device_sync(dev));
+	OK(kiln_stream_set_current(dev, stream[0]));
+	product = something_long();
+	for (int i = 0; i < STREAMS; i++) {
+		add_ones(stream[i], &t[i], 5);
+		OK(kiln_event_record(&some[i], stream[i]));
+		add_ones(stream[i], &t[i], EACH - 5);
+	}
+	OK(kiln_stream_sync(stream[0]));
+	for (int i = 0; i < STREAMS; i++)
+		late += !kiln_event_done(some[i]);
+	ck_assert_int_eq(late, 0);
+	kiln_tensor_release(product);
+	for (int i = 0; i < STREAMS; i++) {
+		OK(kiln_stream_set_current(dev, stream[i]));
+		EXPECT_FLOATS(t[i], EACH);
+		kiln_tensor_release(t[i]);
+		kiln_event_release(some[i]);
+	}
+	OK(kiln_stream_set_current(dev, NULL));
+	for (int i = 0; i < STREAMS; i++)
+		kiln_stream_release(stream[i]);
 }
 END_TEST
 
@@ -937,6 +1001,7 @@ static void add_cases(Suite *suite)
 	tcase_add_test(device, empty_tensors_submit_nothing);
 	tcase_add_test(device, one_queue_many_threads);
 	tcase_add_test(device, a_queue_has_so_many_batches);
+	tcase_add_test(device, queues_have_batches_in_turn);
 	tcase_add_test(device, a_long_product);
 	tcase_add_test(device, a_long_scatter);
 	tcase_add_test(device, submit_that_loses_the_device);

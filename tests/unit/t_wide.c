@@ -143,6 +143,62 @@ static enum kiln_status where(struct kiln_tensor **y, const struct operands *o)
 	return kiln_mask_where(y, o->a, o->mask, o->b);
 }
 
+/* A bool of four bytes, and a mask of those. */
+static enum kiln_status lesser32(struct kiln_tensor **y,
+				 const struct operands *o)
+{
+	return kiln_lower(y, o->a, o->b, KILN_BOOL_U32);
+}
+
+static enum kiln_status where32(struct kiln_tensor **y,
+				const struct operands *o)
+{
+	struct kiln_tensor *mask = KILN_TENSOR_NONE;
+	enum kiln_status status = kiln_lower(&mask, o->a, o->b, KILN_BOOL_U32);
+
+	if (status == KILN_OK)
+		status = kiln_mask_where(y, o->a, mask, o->b);
+	kiln_tensor_release(mask);
+	return status;
+}
+
+/* Only the second operand, or only the mask, begins where a lies. */
+static enum kiln_status crooked(struct kiln_tensor **y,
+				const struct operands *o)
+{
+	struct kiln_slice rest = { 1, kiln_tensor_count(o->a), 1 };
+	struct kiln_slice front = { 0, kiln_tensor_count(o->a) - 1, 1 };
+	struct kiln_tensor *a = KILN_TENSOR_NONE, *b = KILN_TENSOR_NONE;
+	struct kiln_tensor *mask = KILN_TENSOR_NONE;
+	enum kiln_status status = kiln_slice(&a, o->a, 1, &front);
+
+	if (status == KILN_OK)
+		status = kiln_slice(&b, o->b, 1, &rest);
+	if (status == KILN_OK)
+		status = kiln_add(&b, a, b);
+	if (status == KILN_OK)
+		status = kiln_slice(&mask, o->mask, 1, &rest);
+	if (status == KILN_OK)
+		status = kiln_mask_where(y, a, mask, b);
+	kiln_tensor_release(a);
+	kiln_tensor_release(b);
+	kiln_tensor_release(mask);
+	return status;
+}
+
+static enum kiln_status add_three(struct kiln_tensor **y,
+				  const struct operands *o)
+{
+	return kiln_add_scalar(y, o->a, number(kiln_tensor_dtype(o->a), 3));
+}
+
+static enum kiln_status fill_nine(struct kiln_tensor **y,
+				  const struct operands *o)
+{
+	return kiln_mask_fill(y, o->a, o->mask,
+			      number(kiln_tensor_dtype(o->a), 9));
+}
+
 static enum kiln_status clamp(struct kiln_tensor **y, const struct operands *o)
 {
 	enum kiln_dtype dtype = kiln_tensor_dtype(o->a);
@@ -153,6 +209,17 @@ static enum kiln_status clamp(struct kiln_tensor **y, const struct operands *o)
 static enum kiln_status to_u8(struct kiln_tensor **y, const struct operands *o)
 {
 	return kiln_cast(y, o->a, KILN_U8);
+}
+
+static enum kiln_status to_f16(struct kiln_tensor **y, const struct operands *o)
+{
+	return kiln_cast(y, o->a, KILN_F16);
+}
+
+static enum kiln_status to_bool(struct kiln_tensor **y,
+				const struct operands *o)
+{
+	return kiln_cast(y, o->a, KILN_BOOL);
 }
 
 static enum kiln_status to_f32(struct kiln_tensor **y, const struct operands *o)
@@ -177,13 +244,28 @@ static const struct {
 	const char *name;
 	enum kiln_status (*call)(struct kiln_tensor **, const struct operands *);
 } works[] = {
-	{ "add", add },     { "lower", lesser }, { "mask_where", where },
-	{ "clamp", clamp }, { "to u8", to_u8 },  { "to f32", to_f32 },
-	{ "to i64", to_i64 }, { "full", sevens },
+	{ "add", add },
+	{ "add a scalar", add_three },
+	{ "lower", lesser },
+	{ "lower, 32 bits", lesser32 },
+	{ "mask_where", where },
+	{ "mask_where, 32 bits", where32 },
+	{ "off 16 bytes", crooked },
+	{ "mask_fill", fill_nine },
+	{ "clamp", clamp },
+	{ "to bool", to_bool },
+	{ "to u8", to_u8 },
+	{ "to f16", to_f16 },
+	{ "to f32", to_f32 },
+	{ "to i64", to_i64 },
+	{ "full", sevens },
 };
 
-/* Fewer than a vector of any, one less and more, and a few of them. */
-static const int64_t counts[] = { 1, 3, 7, 15, 16, 17, 63, 67, 1029 };
+/*
+ * Fewer than a vector of any, one less and more, a few of them, and more than a
+ * group of threads takes.
+ */
+static const int64_t counts[] = { 1, 3, 7, 15, 16, 17, 63, 67, 1029, 9003 };
 static const enum kiln_dtype dtypes[] = { KILN_I8,   KILN_U16, KILN_F16,
 					  KILN_BF16, KILN_F32, KILN_F64 };
 
