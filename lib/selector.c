@@ -171,8 +171,9 @@ static enum kiln_status find_number(const char *selector,
 
 	if (number < count)
 		return kilni_place_look(driver, number, place);
-	snprintf(reason, sizeof(reason), "the devices of %s are %zu",
-		 driver->name, count);
+	snprintf(reason, sizeof(reason),
+		 "%s has %zu device%s, numbered from 0", driver->name, count,
+		 count == 1 ? "" : "s");
 	return no_device(selector, driver, reason);
 }
 

@@ -90,7 +90,8 @@ static enum kiln_status grow(struct kilni_stream *stream,
 
 	if (entries >= stream->sched->ring_limit)
 		return kilni_fail(KILN_ERR_BUSY, 0,
-				  "stream: %llu entries are queued",
+				  "the stream: %llu entries are queued, as many "
+				  "as ring_limit allows",
 				  (unsigned long long)entries);
 	*out = malloc(sizeof(**out));
 	if (!*out)

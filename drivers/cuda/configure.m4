@@ -9,7 +9,8 @@ AC_ARG_VAR([CLANG], [a clang with the NVPTX back end, for the CUDA driver])
 AC_ARG_VAR([PTXAS], [the assembler of the CUDA toolkit])
 AC_ARG_WITH([cubins], [AS_HELP_STRING([--with-cubins=LIST],
 	[compute capabilities for which the CUDA driver holds machine code,
-	"80 89 90" where there is a ptxas; all others compile PTX])],
+	"80 89 90" where there is a ptxas; all others compile PTX, and
+	--without-cubins all])],
 	[], [with_cubins=maybe])
 kiln_cuda_reason=
 AS_IF([test "$enable_cuda" != no], [

@@ -29,7 +29,8 @@ struct kiln_completion {
 	uint64_t value;            /* place in the stream's count, or 0 */
 };
 
-#define KILN_COMPLETION_INIT { .struct_size = sizeof(struct kiln_completion) }
+#define KILN_COMPLETION_INIT                                                   \
+	{ sizeof(struct kiln_completion), 0, KILN_OK, NULL, 0 }
 
 /**
  * kiln_completions_create - a new ring

@@ -39,7 +39,8 @@ enum kiln_device_kind {
 
 /**
  * kiln_device_open - opens the device that a selector names
- * @out: NULL or a live reference on entry; on success the new reference
+ * @out: NULL or a live reference on entry, which is released; on success the new
+ *       reference
  * @selector: "auto", "cpu", "vulkan:discrete:0", ... as in kiln(7); NULL takes
  *            KILN_DEVICE from the environment, or "auto" where that is unset
  *
@@ -51,7 +52,7 @@ enum kiln_device_kind {
  *
  * KILN_ERR_SELECTOR: the text is not a selector, the message names the part
  * that is wrong; or more than one device's UUID begins so.
- * KILN_ERR_NO_DEVICE: there is no such device; the message says why.
+ * KILN_ERR_NO_DEVICE: there is no such device.
  * KILN_ERR_DRIVER_TOO_OLD: the vendor's driver; the message has both versions.
  * KILN_ERR_UNSUPPORTED: the device lacks what the message lists.
  * KILN_ERR_OPTION: a KILN_ variable of
@@ -65,7 +66,8 @@ kiln_device_open(struct kiln_device **out, const char *selector);
 
 /**
  * kiln_device_open_with - opens a device with options of its own
- * @out: NULL or a live reference on entry; on success the new reference
+ * @out: NULL or a live reference on entry, which is released; on success the new
+ *       reference
  * @selector: as kiln_device_open
  * @options: "NAME=VALUE ...", separated by blanks, or NULL for none
  *

@@ -17,8 +17,9 @@ KILN_BEGIN_DECLS
  * needed. Handles are reference-counted and thread-safe.
  *
  * Every stream also counts its work: its position is the number of the last
- * piece submitted, its progress that of the last one done. Both only grow, by
- * more than one for some ops.
+ * piece queued, its progress that of the last one done. Both only grow, by more
+ * than one for some ops, and not for a small op that an idle CPU runs within
+ * the call.
  */
 struct kiln_event;
 

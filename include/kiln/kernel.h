@@ -94,8 +94,8 @@ struct kiln_kernel_info {
 };
 
 #define KILN_KERNEL_INFO_INIT                                                  \
-	{ .struct_size = sizeof(struct kiln_kernel_info),                      \
-	  .abi = KILN_KERNEL_ABI }
+	{ sizeof(struct kiln_kernel_info), KILN_KERNEL_ABI, KILN_KERNEL_C,     \
+	  NULL, NULL, NULL, 0, NULL, 0, 0, 0 }
 
 /**
  * kiln_kernel_load - a kernel of the program's own for a device
@@ -172,7 +172,7 @@ struct kiln_kernel_call {
 };
 
 #define KILN_KERNEL_CALL_INIT                                                  \
-	{ .struct_size = sizeof(struct kiln_kernel_call) }
+	{ sizeof(struct kiln_kernel_call), NULL, 0, 0, 0, NULL, NULL }
 
 /**
  * kiln_kernel_submit - queues a kernel like an op

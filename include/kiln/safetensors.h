@@ -44,9 +44,7 @@ struct kiln_safetensors_info {
 };
 
 #define KILN_SAFETENSORS_INFO_INIT                                             \
-	{                                                                      \
-		.struct_size = sizeof(struct kiln_safetensors_info)            \
-	}
+	{ sizeof(struct kiln_safetensors_info), NULL, NULL, 0, 0, NULL, 0, 0 }
 
 /*
  * Told on the calling thread, after each piece, how many bytes of all have been
@@ -159,9 +157,8 @@ struct kiln_safetensors_content {
 };
 
 #define KILN_SAFETENSORS_CONTENT_INIT                                          \
-	{                                                                      \
-		.struct_size = sizeof(struct kiln_safetensors_content)         \
-	}
+	{ sizeof(struct kiln_safetensors_content), 0, NULL, NULL, 0, NULL,     \
+	  NULL, NULL, NULL }
 
 /**
  * kiln_safetensors_save - writes tensors to a file, in place of an old one

@@ -88,8 +88,8 @@ KILN_API enum kiln_scope kiln_status_scope(enum kiln_status status);
 /**
  * kiln_error_message - detail of the calling thread's latest failure
  *
- * The text names the function or op, the offending value and, where a driver
- * or the system failed, its native code. It is empty before the first failure.
+ * The text names the function, op or setting, the offending value and, where a
+ * driver or the system failed, its native code. It is empty before the first failure.
  * A successful call leaves the record as it is. The string belongs to the
  * thread and is valid until its next failing call. Never fails; does not block.
  */

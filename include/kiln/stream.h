@@ -16,12 +16,19 @@ KILN_BEGIN_DECLS
  * own per device; an op goes to the calling thread's current stream. Using a
  * tensor on another stream than the one that writes it orders the two by
  * itself. Handles are reference-counted and thread-safe.
+ *
+ * It queues as many pieces of work as ring_limit says (kiln-env(7)). A call that
+ * finds it full gives KILN_ERR_BUSY at once: it has queued and changed nothing
+ * and can be made again. Room comes as work is done, without anything being
+ * called. kiln_stream_sync waits until there is no more left; who wants to stay
+ * ahead records an event every so often (kiln_event_record) and waits for the
+ * last but one, since a full stream takes no event either.
  */
 struct kiln_stream;
 
 /**
  * kiln_stream_create - a new stream, in addition to the threads' own
- * @out: NULL or a live reference on entry
+ * @out: NULL or a live reference on entry, which is released
  *
  * KILN_ERR_INVALID, KILN_ERR_FORKED, KILN_ERR_NO_MEMORY,
  * KILN_ERR_LIMIT: too many streams on the device.
@@ -38,7 +45,7 @@ enum kiln_priority {
 
 /**
  * kiln_stream_create_with_priority - a new stream whose work goes first, or last
- * @out: NULL or a live reference on entry
+ * @out: NULL or a live reference on entry, which is released
  *
  * A preference among work that is ready, and no guarantee: it orders nothing
  * that tensors and events do not, and stops nothing that runs. The CPU's
@@ -60,7 +67,7 @@ kiln_stream_priority(const struct kiln_stream *stream);
 
 /**
  * kiln_stream_wrap - a stream of the vendor's own library
- * @out: NULL or a live reference on entry
+ * @out: NULL or a live reference on entry, which is released
  * @native: CUDA: a CUstream of the device's primary context; NULL is its
  *          default stream
  *
@@ -77,8 +84,9 @@ kiln_stream_priority(const struct kiln_stream *stream);
  * A device remembers what was wrapped: each counts as a stream for ever, and
  * wrapped again it is the same one. CUDA: CU_STREAM_LEGACY is the same as NULL,
  * and CU_STREAM_PER_THREAD none, since any thread may put kiln's work there.
- * KILN_ERR_INVALID (also: it is wrapped now), KILN_ERR_UNSUPPORTED: on the CPU and the null device, which have none,
- * and on Vulkan, where a VkQueue of another VkDevice cannot use kiln's memory.
+ * KILN_ERR_INVALID (also: it is wrapped now), KILN_ERR_UNSUPPORTED: on the CPU
+ * and the null device, which have none, and on Vulkan, where a VkQueue of
+ * another VkDevice cannot use kiln's memory.
  * KILN_ERR_FORKED, KILN_ERR_NO_MEMORY, KILN_ERR_OUT_OF_MEMORY, KILN_ERR_LIMIT,
  * KILN_ERR_DRIVER, KILN_ERR_DEVICE_LOST.
  */
@@ -108,7 +116,7 @@ kiln_stream_set_current(struct kiln_device *device, struct kiln_stream *stream);
 
 /**
  * kiln_stream_current - a new reference to the calling thread's stream
- * @out: NULL or a live reference on entry
+ * @out: NULL or a live reference on entry, which is released
  *
  * Makes the thread's own stream where it has none yet. Statuses as create.
  */

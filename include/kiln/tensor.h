@@ -29,7 +29,7 @@ struct kiln_tensor;
 
 /**
  * kiln_tensor_from_data - a tensor with a copy of host data
- * @out: NULL or a live reference on entry
+ * @out: NULL or a live reference on entry, which is released
  * @shape: rank sizes, each >= 0; the rank is 1 to KILN_RANK_MAX
  * @data: dense row-major elements; NULL where the count is 0
  * @bytes: size of data; must be the count times the element size
