@@ -192,11 +192,21 @@ static const char *op_name(unsigned op)
 }
 
 /* Takes the options over where it succeeds. */
+/* What is wrong with a selector that nobody gave in a call. */
+static enum kiln_status blame_variable(enum kiln_status status)
+{
+	struct kilni_error_record why;
+
+	kilni_error_save(&why);
+	return kilni_fail(status, why.native, "KILN_DEVICE: %s", why.message);
+}
+
 static enum kiln_status open_selected(const char *selector,
 				      struct kilni_option_set *options,
 				      struct kiln_device **out)
 {
 	struct kilni_place place;
+	const char *variable = NULL;
 	enum kiln_status status;
 	bool planned;
 
@@ -204,12 +214,14 @@ static enum kiln_status open_selected(const char *selector,
 	KILNI_TRY(kilni_fault_from_environment());
 	kilni_trace_start(op_name, KILNI_OP_COUNT + KILNI_OPS_ADDED);
 	if (!selector)
-		selector = kilni_option_text(KILNI_OPT_DEVICE);
+		selector = variable = kilni_option_text(KILNI_OPT_DEVICE);
 	if (!selector)
 		selector = "auto";
 	planned = kilni_option_text(KILNI_OPT_PLAN) != NULL;
-	KILNI_TRY(planned ? kilni_selector_check(selector)
-			  : kilni_selector_find(selector, &place));
+	status = planned ? kilni_selector_check(selector)
+			 : kilni_selector_find(selector, &place);
+	if (status != KILN_OK)
+		return variable ? blame_variable(status) : status;
 	lock_registry();
 	status = planned ? open_planned(selector, options, out)
 			 : open_locked(&place, options, out);

@@ -244,6 +244,8 @@ START_TEST(devices_that_are_not_there)
 	setenv("KILN_DEVICE", absent[_i], 1);
 	FAILS(kiln_device_open(&device, NULL), KILN_ERR_NO_DEVICE,
 	      absent[_i]);
+	FAILS(kiln_device_open(&device, NULL), KILN_ERR_NO_DEVICE,
+	      "KILN_DEVICE: ");
 	setenv("KILN_DEVICE", "cuda:x", 1);
 	FAILS(kiln_device_open(&device, NULL), KILN_ERR_SELECTOR, "\"x\"");
 }
