@@ -35,7 +35,8 @@
 	X(CmdBindPipeline)                                                     \
 	X(CmdPushConstants)                                                    \
 	X(CmdDispatch)                                                         \
-	X(CmdPipelineBarrier)
+	X(CmdPipelineBarrier)                                                  \
+	X(CmdCopyBuffer)
 
 #define POINTER_(name) static PFN_vk##name vk##name;
 INSTANCE(POINTER_)
@@ -46,6 +47,9 @@ static VkPhysicalDeviceProperties properties;
 static VkDevice device;
 static VkQueue queue;
 static uint32_t family;
+static VkQueueFamilyProperties families[16];
+static uint32_t family_count = 16;
+static uint32_t all_families[16]; /* their numbers */
 static VkSemaphore semaphore;
 static uint64_t value;
 static VkPipelineLayout layout;
@@ -109,13 +113,13 @@ static void choose(int software)
 
 static void choose_family(void)
 {
-	VkQueueFamilyProperties list[16];
-	uint32_t count = 16;
-
-	vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, list);
-	while (family + 1 < count &&
-	       !(list[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
+	vkGetPhysicalDeviceQueueFamilyProperties(physical, &family_count,
+						 families);
+	while (family + 1 < family_count &&
+	       !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT))
 		family++;
+	for (uint32_t i = 0; i < family_count; i++)
+		all_families[i] = i;
 }
 
 static void create_device(void)
@@ -128,25 +132,27 @@ static void create_device(void)
 		.scalarBlockLayout = VK_TRUE,
 	};
 	VkPhysicalDeviceFeatures features = { .shaderInt64 = VK_TRUE };
-	VkDeviceQueueCreateInfo queues = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-		.queueFamilyIndex = family,
-		.queueCount = 1,
-		.pQueuePriorities = &priority,
-	};
+	VkDeviceQueueCreateInfo queues[16];
 	VkDeviceCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
 		.pNext = &features12,
-		.queueCreateInfoCount = 1,
-		.pQueueCreateInfos = &queues,
+		.queueCreateInfoCount = family_count,
+		.pQueueCreateInfos = queues,
 		.pEnabledFeatures = &features,
 	};
 
+	for (uint32_t i = 0; i < family_count; i++)
+		queues[i] = (VkDeviceQueueCreateInfo){
+			.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+			.queueFamilyIndex = i,
+			.queueCount = 1,
+			.pQueuePriorities = &priority,
+		};
 	MUST(vkCreateDevice(physical, &info, NULL, &device));
 	vkGetDeviceQueue(device, family, 0, &queue);
 }
 
-static void create_semaphore(void)
+static VkSemaphore create_semaphore(void)
 {
 	VkSemaphoreTypeCreateInfo type = {
 		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
@@ -156,8 +162,10 @@ static void create_semaphore(void)
 		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
 		.pNext = &type,
 	};
+	VkSemaphore made;
 
-	MUST(vkCreateSemaphore(device, &info, NULL, &semaphore));
+	MUST(vkCreateSemaphore(device, &info, NULL, &made));
+	return made;
 }
 
 /* ---- memory ---- */
@@ -181,7 +189,13 @@ static VkBuffer create_buffer(uint64_t bytes)
 		.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
 		.size = bytes,
 		.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-			 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+			 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+			 VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+			 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+		.sharingMode = family_count > 1 ? VK_SHARING_MODE_CONCURRENT
+						: VK_SHARING_MODE_EXCLUSIVE,
+		.queueFamilyIndexCount = family_count,
+		.pQueueFamilyIndices = all_families,
 	};
 	VkBuffer buffer;
 
@@ -189,9 +203,9 @@ static VkBuffer create_buffer(uint64_t bytes)
 	return buffer;
 }
 
-/* map: where it is to be mapped, or NULL */
-static VkDeviceAddress create_block(uint64_t bytes, VkMemoryPropertyFlags flags,
-				    void **map)
+/* Memory for a buffer; map: where it is to be mapped, or NULL */
+static VkDeviceAddress back(VkBuffer buffer, VkMemoryPropertyFlags flags,
+			    void **map)
 {
 	VkMemoryAllocateFlagsInfo addressed = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
@@ -204,18 +218,24 @@ static VkDeviceAddress create_block(uint64_t bytes, VkMemoryPropertyFlags flags,
 	};
 	VkBufferDeviceAddressInfo where = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
-		.buffer = create_buffer(bytes),
+		.buffer = buffer,
 	};
 	VkMemoryRequirements needs;
 	VkDeviceMemory memory;
 
-	vkGetBufferMemoryRequirements(device, where.buffer, &needs);
+	vkGetBufferMemoryRequirements(device, buffer, &needs);
 	info.allocationSize = needs.size;
 	MUST(vkAllocateMemory(device, &info, NULL, &memory));
-	MUST(vkBindBufferMemory(device, where.buffer, memory, 0));
+	MUST(vkBindBufferMemory(device, buffer, memory, 0));
 	if (map)
 		MUST(vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, map));
 	return vkGetBufferDeviceAddress(device, &where);
+}
+
+static VkDeviceAddress create_block(uint64_t bytes, VkMemoryPropertyFlags flags,
+				    void **map)
+{
+	return back(create_buffer(bytes), flags, map);
 }
 
 /* ---- the kernel ---- */
@@ -255,11 +275,11 @@ static void create_pipeline(const uint32_t *spirv, size_t bytes)
 
 /* ---- the commands ---- */
 
-static void create_commands(void)
+static VkCommandBuffer create_commands(uint32_t of)
 {
 	VkCommandPoolCreateInfo pool = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.queueFamilyIndex = family,
+		.queueFamilyIndex = of,
 	};
 	VkCommandBufferAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -267,8 +287,11 @@ static void create_commands(void)
 		.commandBufferCount = 1,
 	};
 
+	VkCommandBuffer made;
+
 	MUST(vkCreateCommandPool(device, &pool, NULL, &info.commandPool));
-	MUST(vkAllocateCommandBuffers(device, &info, &commands));
+	MUST(vkAllocateCommandBuffers(device, &info, &made));
+	return made;
 }
 
 static void dispatch(VkDeviceAddress params, unsigned elements)
@@ -327,9 +350,9 @@ void raw_open(int software, const uint32_t *spirv, size_t bytes,
 	choose(software);
 	choose_family();
 	create_device();
-	create_semaphore();
+	semaphore = create_semaphore();
 	create_pipeline(spirv, bytes);
-	create_commands();
+	commands = create_commands(family);
 	record(dispatches, elements);
 }
 
@@ -338,9 +361,10 @@ const char *raw_device(void)
 	return properties.deviceName;
 }
 
-void raw_submit(void)
+/* The value that the semaphore of what was handed over will have. */
+static uint64_t submit(VkQueue to, VkCommandBuffer what, VkSemaphore counter,
+		       uint64_t next)
 {
-	uint64_t next = value + 1;
 	VkTimelineSemaphoreSubmitInfo timeline = {
 		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
 		.signalSemaphoreValueCount = 1,
@@ -350,19 +374,101 @@ void raw_submit(void)
 		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
 		.pNext = &timeline,
 		.commandBufferCount = 1,
-		.pCommandBuffers = &commands,
+		.pCommandBuffers = &what,
 		.signalSemaphoreCount = 1,
-		.pSignalSemaphores = &semaphore,
+		.pSignalSemaphores = &counter,
 	};
 
-	MUST(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE));
-	value = next;
+	MUST(vkQueueSubmit(to, 1, &info, VK_NULL_HANDLE));
+	return next;
+}
+
+static void wait_for(VkSemaphore counter, uint64_t wanted)
+{
+	uint64_t reached = 0;
+
+	while (reached < wanted)
+		MUST(vkGetSemaphoreCounterValue(device, counter, &reached));
+}
+
+void raw_submit(void)
+{
+	value = submit(queue, commands, semaphore, value + 1);
 }
 
 void raw_wait(void)
 {
-	uint64_t reached = 0;
+	wait_for(semaphore, value);
+}
 
-	while (reached < value)
-		MUST(vkGetSemaphoreCounterValue(device, semaphore, &reached));
+/* ---- copies ---- */
+
+static struct copies {
+	VkQueue queue;
+	VkCommandBuffer down, up;
+	VkSemaphore semaphore;
+	uint64_t value;
+} copies[16];
+
+static VkCommandBuffer record_copy(uint32_t of, VkBuffer from, VkBuffer to,
+				   size_t bytes)
+{
+	VkCommandBufferBeginInfo begin = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+	};
+	VkBufferCopy region = { 0, 0, bytes };
+	VkCommandBuffer made = create_commands(of);
+
+	MUST(vkBeginCommandBuffer(made, &begin));
+	vkCmdCopyBuffer(made, from, to, 1, &region);
+	MUST(vkEndCommandBuffer(made));
+	return made;
+}
+
+void raw_copies_open(size_t bytes)
+{
+	VkBuffer far = create_buffer(bytes), near = create_buffer(bytes);
+
+	back(far, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, NULL);
+	back(near, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+		   VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+		   VK_MEMORY_PROPERTY_HOST_CACHED_BIT, NULL);
+	for (uint32_t i = 0; i < family_count; i++) {
+		if (!raw_family(i))
+			continue;
+		vkGetDeviceQueue(device, i, 0, &copies[i].queue);
+		copies[i].semaphore = create_semaphore();
+		copies[i].up = record_copy(i, near, far, bytes);
+		copies[i].down = record_copy(i, far, near, bytes);
+	}
+}
+
+unsigned raw_families(void)
+{
+	return family_count;
+}
+
+const char *raw_family(unsigned which)
+{
+	VkQueueFlags flags = families[which].queueFlags;
+
+	if (flags & VK_QUEUE_GRAPHICS_BIT)
+		return "graphics";
+	if (flags & VK_QUEUE_COMPUTE_BIT)
+		return "compute";
+	return flags & VK_QUEUE_TRANSFER_BIT ? "transfer" : NULL;
+}
+
+void raw_copy(unsigned which, int up)
+{
+	struct copies *c = &copies[which];
+
+	c->value = submit(c->queue, up ? c->up : c->down, c->semaphore,
+			  c->value + 1);
+}
+
+void raw_copy_wait(unsigned which)
+{
+	wait_for(copies[which].semaphore, copies[which].value);
 }

@@ -20,4 +20,16 @@ void raw_submit(void);
 /* Waits for all that was handed over; spins. */
 void raw_wait(void);
 
+/*
+ * Copies of so many bytes between memory of the host and of the device, each
+ * way, on a queue of any family; raw_open comes first.
+ */
+void raw_copies_open(size_t bytes);
+unsigned raw_families(void);
+/* What work a family takes, in words; NULL: no copies. */
+const char *raw_family(unsigned family);
+/* Hands a copy over, and waits for all copies of the family; spins. */
+void raw_copy(unsigned family, int up);
+void raw_copy_wait(unsigned family);
+
 #endif
