@@ -469,6 +469,29 @@ static void run_vector(struct mm_job *job, struct kilni_team *team)
 #include "kernels/cpu/matmul_amx.h"
 #endif
 
+#if KILNI_MM_HAS_PAIRS
+#include "kernels/cpu/matmul_range.h"
+
+/* By the processor's instructions for bf16; false: that is not the way. */
+static bool run_pairs(struct mm_job *job, struct kilni_team *team,
+		      uint64_t workspace)
+{
+	const struct kilni_mm *g = job->g;
+
+	if (g->kind != KILNI_MM_KIND_bf16 || g->path != KILNI_MM_PACKED ||
+	    !mm_pairs_run() || !mm_range_is_normal(g, team))
+		return false;
+#if KILNI_MM_HAS_AMX
+	if (mm_amx_run(g, team, workspace))
+		return true;
+#endif
+	job->ops = &mm_pairs_ops;
+	job->steps = 2;
+	run_packed(job, team, workspace);
+	return true;
+}
+#endif
+
 void KILNI_MM_CAT(kilni_matmul, KILNI_ISA_SUFFIX)(
 	const struct kilni_matmul_params *p, struct kilni_team *team)
 {
@@ -476,17 +499,11 @@ void KILNI_MM_CAT(kilni_matmul, KILNI_ISA_SUFFIX)(
 	struct mm_job job = { .g = &g, .steps = 1 };
 
 	kilni_mm_plan(&g, p);
-#if KILNI_MM_HAS_AMX
-	if (mm_amx_run(&g, team, p->workspace))
-		return;
-#endif
 	job.ops = &mm_ops[g.kind];
 	job.nr = KILNI_MM_NV * KILNI_MM_VB / g.computed;
 #if KILNI_MM_HAS_PAIRS
-	if (g.kind == KILNI_MM_KIND_bf16 && mm_pairs_run()) {
-		job.ops = &mm_pairs_ops;
-		job.steps = 2;
-	}
+	if (run_pairs(&job, team, p->workspace))
+		return;
 #endif
 	switch (g.path) {
 	case KILNI_MM_NOTHING:

@@ -10,7 +10,7 @@
 /*
  * bf16 by AMX: a tile register holds 16 rows of 64 bytes, and one instruction
  * multiplies 16 rows of A, 32 steps of k each, with 16 columns of B. Like
- * AVX512-BF16 it takes denormals as 0, and it makes none.
+ * AVX512-BF16 it takes denormals as 0, and it makes none (matmul_range.h).
  *
  * A panel is 32 rows of A or 32 columns of B: for each 32 steps of k two
  * tiles, filled up with zeros at the edges. A tile of A is rows of steps; one
@@ -456,14 +456,13 @@ static void amx_columns(struct mm_amx *x, struct kilni_team *team)
 	}
 }
 
-/* The product in tiles; 0 if that is not the way to go. */
+/* A packed product of bf16 in tiles; 0 if that is not the way to go. */
 static int mm_amx_run(const struct kilni_mm *g, struct kilni_team *team,
 		      uint64_t workspace)
 {
 	struct mm_amx x = { .g = *g };
 
-	if (g->kind != KILNI_MM_KIND_bf16 || g->path != KILNI_MM_PACKED ||
-	    least(g->m, g->n) < MM_AMX_LEAST_SIDE || g->k < MM_AMX_LEAST_K ||
+	if (least(g->m, g->n) < MM_AMX_LEAST_SIDE || g->k < MM_AMX_LEAST_K ||
 	    (double)g->m * (double)g->n * (double)g->k < MM_AMX_LEAST_WORK)
 		return 0;
 	if (!amx_fit(&x) || !mm_amx_runs())

@@ -7,7 +7,8 @@
 /*
  * bf16 by AVX512-BF16: two steps of k in one instruction. An element of a
  * packed panel is a pair of them, the earlier in the low half; the last pair
- * of an odd k is filled up with 0. The instruction takes denormals as 0.
+ * of an odd k is filled up with 0. The instruction takes denormals as 0
+ * (matmul_range.h).
  *
  * The functions carry the target as an attribute, so that the rest of the
  * level runs on processors without the extension.

@@ -784,6 +784,39 @@ START_TEST(test_special_bf16)
 }
 END_TEST
 
+/*
+ * A subnormal element, and normal ones whose products are subnormal:
+ * 2^-130 times 2^124 once, and 130 times 2^-70 times 2^-60.
+ */
+START_TEST(test_subnormal_bf16)
+{
+	enum { SIDE = 70, K = 130 };
+	static const uint16_t left[] = { 0x0008, 0x1c80 };
+	static const uint16_t right[] = { 0x7d80, 0x2180 };
+	static const double want[] = { 0x1p-6, 130 * 0x1p-130 };
+	struct kilni_team team = { 1, run_backwards };
+	struct trial t = { .p = { .m = SIDE, .n = SIDE, .k = K } };
+	int l, i;
+
+	lay_out(&t.p, PLAIN);
+	begin(&t, KILN_BF16);
+	for (i = 0; i < SIDE * K; i++) {
+		((uint16_t *)(void *)t.a)[i] = _i || i % K == 5 ? left[_i] : 0;
+		((uint16_t *)(void *)t.b)[i] = right[_i];
+	}
+	for (l = 0; l < KILNI_ISA_COUNT; l++) {
+		if (!level_runs(l))
+			continue;
+		run_level(&t, l, &team, t.c);
+		for (i = 0; i < SIDE * SIDE; i++)
+			require((double)value_of(KILN_BF16, t.c + 2 * i) ==
+					want[_i],
+				level_names[l]);
+	}
+	end(&t);
+}
+END_TEST
+
 static Suite *matmul_suite(void)
 {
 	Suite *suite = suite_create("matmul_kernel");
@@ -802,6 +835,7 @@ static Suite *matmul_suite(void)
 	tcase_add_loop_test(tests, test_threads, 0, 5);
 	tcase_add_test(tests, test_special);
 	tcase_add_test(tests, test_special_bf16);
+	tcase_add_loop_test(tests, test_subnormal_bf16, 0, 2);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
