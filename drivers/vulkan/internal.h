@@ -104,6 +104,8 @@ struct kilni_vk_lane {
 	bool busy;
 };
 
+/* Whether any transfer goes by way of memory of the host's, or of a pin. */
+bool kilni_vk_is_staged(const struct kilni_vk_hw *hw);
 enum kiln_status kilni_vk_staging_open(struct kilni_vk_hw *hw);
 void kilni_vk_staging_close(struct kilni_vk_hw *hw);
 

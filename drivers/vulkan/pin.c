@@ -110,7 +110,7 @@ enum kiln_status kilni_vk_pin(struct kilni_hw *base, void *memory,
 	enum kiln_status status;
 
 	KILNI_TRY(KILNI_FAULT("host_pin"));
-	if (!whole || !hw->lanes || kilni_vk_is_lost(hw))
+	if (!whole || !kilni_vk_is_staged(hw) || kilni_vk_is_lost(hw))
 		return KILN_ERR_UNSUPPORTED;
 	pin = calloc(1, sizeof(*pin));
 	if (!pin)

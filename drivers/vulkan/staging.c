@@ -74,11 +74,14 @@ static unsigned get_lanes(struct kilni_vk_hw *hw, unsigned wanted)
 	return hw->lanes < wanted ? hw->lanes : wanted;
 }
 
+bool kilni_vk_is_staged(const struct kilni_vk_hw *hw)
+{
+	return !hw->reads_mapped || !hw->mapped[KILNI_VK_PAGES];
+}
+
 enum kiln_status kilni_vk_staging_open(struct kilni_vk_hw *hw)
 {
-	if (hw->reads_mapped && hw->mapped[KILNI_VK_PAGES])
-		return KILN_OK;
-	return add_lane(hw);
+	return kilni_vk_is_staged(hw) ? add_lane(hw) : KILN_OK;
 }
 
 void kilni_vk_staging_close(struct kilni_vk_hw *hw)
