@@ -18,7 +18,6 @@
 #define COPIES 4
 #define KERNELS 100
 
-static uint32_t code[16384];
 static int64_t bytes = (int64_t)256 << 20;
 
 static double rate(double us, int copies)
@@ -105,22 +104,10 @@ static void measure_kiln(const char *selector)
 	free(host);
 }
 
-static size_t load(const char *path)
-{
-	FILE *file = fopen(path, "rb");
-	size_t got;
-
-	if (!file) {
-		perror(path);
-		exit(EXIT_FAILURE);
-	}
-	got = fread(code, 1, sizeof(code), file);
-	fclose(file);
-	return got;
-}
-
 int main(int argc, char **argv)
 {
+	const uint32_t *code;
+	size_t code_bytes;
 	bool software;
 	double alone = 0;
 
@@ -135,7 +122,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	software = strstr(argv[1], "cpu") != NULL;
-	raw_open(software, code, load(argv[2]), KERNELS,
+	code = raw_read(argv[2], &code_bytes);
+	raw_open(software, code, code_bytes, KERNELS,
 		 software ? 1 << 16 : 1 << 27);
 	raw_copies_open((size_t)bytes);
 	for (int i = 0; i < 3; i++)

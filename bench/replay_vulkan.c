@@ -31,7 +31,7 @@
 static struct kiln_device *device;
 static struct kiln_kernel *kernel;
 static struct kiln_tensor *x, *y;
-static uint32_t code[16384];
+static const uint32_t *code;
 static size_t code_bytes;
 static int rounds = 9;
 
@@ -45,14 +45,8 @@ struct params {
 static void load(const char *path)
 {
 	struct kiln_kernel_info info = KILN_KERNEL_INFO_INIT;
-	FILE *file = fopen(path, "rb");
 
-	if (!file) {
-		perror(path);
-		exit(1);
-	}
-	code_bytes = fread(code, 1, sizeof(code), file);
-	fclose(file);
+	code = raw_read(path, &code_bytes);
 	info.name = "scale_add";
 	info.code = KILN_KERNEL_SPIRV;
 	info.data = code;

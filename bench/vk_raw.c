@@ -343,6 +343,20 @@ static void record(unsigned dispatches, unsigned elements)
 
 /* ---- for the caller ---- */
 
+const uint32_t *raw_read(const char *path, size_t *bytes)
+{
+	static uint32_t code[16384];
+	FILE *file = fopen(path, "rb");
+
+	if (!file) {
+		perror(path);
+		exit(1);
+	}
+	*bytes = fread(code, 1, sizeof(code), file);
+	fclose(file);
+	return code;
+}
+
 void raw_open(int software, const uint32_t *spirv, size_t bytes,
 	      unsigned dispatches, unsigned elements)
 {

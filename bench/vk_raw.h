@@ -11,6 +11,8 @@
  * behind each.
  */
 
+/* A file of SPIR-V, which stays; exits where it cannot be read. */
+const uint32_t *raw_read(const char *path, size_t *bytes);
 /* Opens the first real GPU, or (software) the CPU's; exits where it fails. */
 void raw_open(int software, const uint32_t *spirv, size_t bytes,
 	      unsigned dispatches, unsigned elements);
