@@ -15,9 +15,11 @@
  * multiply-adds in rising k from zero, and the blocks are added in rising
  * order. How rows and columns are cut over the team is therefore free and
  * changes no bit. Products with one row or one column sum in an order of
- * their own, which too depends on shape and strides alone; so do those that
- * AMX computes (matmul_amx.h), whose blocks are longer and whose chains go in
- * groups of 32 steps.
+ * their own, which too depends on shape and strides alone. bf16 has orders of
+ * its own where the processor's instructions for it are used: by pairs of steps
+ * (matmul_pairs.h), or in longer blocks of chains in groups of 32 (matmul_amx.h).
+ * Whether they are depends on the least magnitudes of both operands too, all
+ * matrices of a batch together (matmul_range.h).
  */
 
 /*

@@ -31,25 +31,17 @@ struct mm_range {
 };
 
 /* The bits of the least magnitude that is not 0, less one; 0xffff: none. */
-static unsigned mm_range_line(const uint16_t *x, uint64_t length, int64_t step)
+KILNI_MM_INLINE unsigned mm_range_line(const uint16_t *x, uint64_t length,
+				       int64_t step)
 {
-	uint16_t least = 0xffff;
-	uint64_t i;
+	uint16_t found = 0xffff;
 
-	if (step == 1) {
-		for (i = 0; i < length; i++) {
-			uint16_t bits = (uint16_t)((x[i] & 0x7fff) - 1);
+	for (uint64_t i = 0; i < length; i++) {
+		uint16_t bits = (uint16_t)((x[(int64_t)i * step] & 0x7fff) - 1);
 
-			least = bits < least ? bits : least;
-		}
-		return least;
+		found = bits < found ? bits : found;
 	}
-	for (i = 0; i < length; i++, x += step) {
-		uint16_t bits = (uint16_t)((*x & 0x7fff) - 1);
-
-		least = bits < least ? bits : least;
-	}
-	return least;
+	return found;
 }
 
 static void mm_range_call(void *arg, uint64_t call)
@@ -67,7 +59,8 @@ static void mm_range_call(void *arg, uint64_t call)
 
 		kilni_mm_batch(r->g, line / r->lines, &a, &b);
 		x += (r->of_b ? b : a) + (int64_t)(line % r->lines) * r->line;
-		here = mm_range_line(x, r->length, r->step);
+		here = r->step == 1 ? mm_range_line(x, r->length, 1)
+				    : mm_range_line(x, r->length, r->step);
 		found = here < found ? here : found;
 	}
 	before = __atomic_load_n(&r->least, __ATOMIC_RELAXED);
