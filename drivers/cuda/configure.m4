@@ -65,6 +65,9 @@ AS_IF([test "$enable_cuda" = yes && test "$with_cubins" != no &&
 	])
 ])
 AC_SUBST([CUBINS])
+kiln_cubins=${CUBINS:- none}
+AS_IF([test "$enable_cuda" = yes && test -f "$srcdir/kernels/cuda/texts.bin"],
+	[kiln_cubins=" as it came with the source"])
 # What came with the source is made anew where somebody takes it away.
 AM_CONDITIONAL([MAKE_PTX], [test ! -f "$srcdir/kernels/cuda/texts.bin"])
 AM_CONDITIONAL([WITH_CUDA], [test "$enable_cuda" = yes])
