@@ -162,7 +162,7 @@ static enum kiln_status where32(struct kiln_tensor **y,
 	return status;
 }
 
-/* Only the second operand, or only the mask, begins where a lies. */
+/* Only the second operand, then only the mask, begins off 16 bytes. */
 static enum kiln_status crooked(struct kiln_tensor **y,
 				const struct operands *o)
 {
