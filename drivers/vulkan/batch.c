@@ -17,46 +17,16 @@
  * memory of commands go cold.
  */
 #define AHEAD_MOST 32
-#define SLICE_NS 50000000u
 /* How long an exit waits for the device's thread. */
 #define PARK_S 2
-/* Between two looks at the semaphore where others wait for it too. */
-#define NAP_NS 20000
 
 /* ---- slabs ---- */
-
-enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw, bool transient,
-				      VkCommandPool *pool)
-{
-	VkCommandPoolCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-		.flags = transient ? VK_COMMAND_POOL_CREATE_TRANSIENT_BIT : 0,
-		.queueFamilyIndex = hw->physical->family,
-	};
-
-	return KILNI_VK(hw, CreateCommandPool, hw->device, &info, NULL,
-			pool);
-}
-
-enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
-					  VkCommandPool pool,
-					  VkCommandBuffer *out, unsigned count)
-{
-	VkCommandBufferAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandPool = pool,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = count,
-	};
-
-	return KILNI_VK(hw, AllocateCommandBuffers, hw->device, &info,
-			out);
-}
 
 static enum kiln_status create_commands(struct kilni_vk_hw *hw,
 					struct kilni_vk_batch *batch)
 {
-	KILNI_TRY(kilni_vk_pool_create(hw, true, &batch->pool));
+	KILNI_TRY(kilni_vk_pool_create(hw, kilni_vk_computes(hw), true,
+				       &batch->pool));
 	KILNI_TRY(kilni_vk_stamps_create(hw, batch));
 	return kilni_vk_commands_create(hw, batch->pool, batch->own,
 					KILNI_VK_OWN);
@@ -227,69 +197,16 @@ void kilni_vk_batch_list(struct kilni_vk_batch *batch,
 		batch->ends |= UINT64_C(1) << (batch->listed - i - 1);
 }
 
-/* One of the parts of a submission, of which the semaphore counts each. */
-struct part {
-	VkTimelineSemaphoreSubmitInfo timeline;
-	uint64_t value;
-};
-
-static void set_part(struct kilni_vk_hw *hw, struct part *part,
-		     VkSubmitInfo *info, uint64_t value)
-{
-	part->value = value;
-	part->timeline = (VkTimelineSemaphoreSubmitInfo){
-		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-		.signalSemaphoreValueCount = !hw->mute,
-		.pSignalSemaphoreValues = &part->value,
-	};
-	*info = (VkSubmitInfo){
-		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-		.pNext = &part->timeline,
-		.signalSemaphoreCount = !hw->mute,
-		.pSignalSemaphores = &hw->semaphore,
-	};
-}
-
-/*
- * Hands commands over in order; the semaphore counts those whose bit is set in
- * ends, and the last. queue_lock is held.
- */
-static enum kiln_status queue_submit(struct kilni_vk_hw *hw,
-				     const VkCommandBuffer *commands,
-				     unsigned count, uint64_t ends)
-{
-	VkSubmitInfo info[KILNI_VK_LISTED];
-	struct part part[KILNI_VK_LISTED];
-	unsigned parts = 0;
-	bool fresh = true;
-
-	if (KILNI_FAULT("vulkan_signal") != KILN_OK)
-		hw->mute = true;
-	for (unsigned i = 0; i < count; i++) {
-		if (fresh) {
-			set_part(hw, &part[parts], &info[parts],
-				 hw->signalled + parts + 1);
-			info[parts++].pCommandBuffers = &commands[i];
-		}
-		info[parts - 1].commandBufferCount++;
-		fresh = ends >> i & 1;
-	}
-	KILNI_TRY(KILNI_VK(hw, QueueSubmit, hw->queue, parts, info,
-			   VK_NULL_HANDLE));
-	/* Who looks for progress has the other lock. */
-	__atomic_store_n(&hw->signalled, hw->signalled + parts,
-			 __ATOMIC_RELEASE);
-	return KILN_OK;
-}
-
-/* Both locks' part of handing over; queue_lock is held. */
+/* Both locks' part of handing over; the engine's is held. */
 static void push(struct kilni_vk_hw *hw, struct kilni_vk_batch *batch)
 {
-	batch->value = hw->signalled;
+	struct kilni_vk_engine *engine = kilni_vk_computes(hw);
+
+	batch->value = engine->signalled;
 	pthread_mutex_lock(&hw->lock);
 	if (!hw->oldest) {
 		hw->newest = &hw->oldest;
-		hw->reached_ns = kilni_now_ns();
+		engine->reached_ns = kilni_now_ns();
 	}
 	*hw->newest = batch;
 	hw->newest = &batch->next;
@@ -336,14 +253,16 @@ static void fail_kernels(struct kilni_vk_batch *batch, enum kiln_status status)
 static enum kiln_status submit_commands(struct kilni_vk_hw *hw,
 					struct kilni_vk_batch *batch)
 {
+	struct kilni_vk_engine *engine = kilni_vk_computes(hw);
 	enum kiln_status status;
 
 	batch->submitted_ns = kilni_trace_begin();
-	pthread_mutex_lock(&hw->queue_lock);
-	status = queue_submit(hw, batch->list, batch->listed, batch->ends);
+	pthread_mutex_lock(&engine->lock);
+	status = kilni_vk_submit(hw, engine, batch->list, batch->listed,
+				 batch->ends);
 	if (status == KILN_OK)
 		push(hw, batch);
-	pthread_mutex_unlock(&hw->queue_lock);
+	pthread_mutex_unlock(&engine->lock);
 	return status;
 }
 
@@ -361,12 +280,12 @@ void kilni_vk_batch_submit(struct kilni_vk_batch *batch)
 	}
 	if (status != KILN_OK)
 		fail_kernels(batch, status);
-	pthread_mutex_lock(&hw->queue_lock);
+	pthread_mutex_lock(&kilni_vk_computes(hw)->lock);
 	push(hw, batch);
-	pthread_mutex_unlock(&hw->queue_lock);
+	pthread_mutex_unlock(&kilni_vk_computes(hw)->lock);
 }
 
-/* ---- the semaphore ---- */
+/* ---- losing ---- */
 
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung)
 {
@@ -383,78 +302,9 @@ void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung)
 	pthread_mutex_unlock(&hw->lock);
 }
 
-/* What the semaphore has, or had when it could last be read. */
-static uint64_t look_at_semaphore(struct kilni_vk_hw *hw)
-{
-	struct kilni_error_record before;
-	enum kiln_status status;
-	uint64_t value = 0;
+/* ---- completing batches ---- */
 
-	if (kilni_vk_is_lost(hw))
-		return __atomic_load_n(&hw->reached, __ATOMIC_ACQUIRE);
-	kilni_error_save(&before);
-	status = KILNI_VK(hw, GetSemaphoreCounterValue, hw->device,
-			  hw->semaphore, &value);
-	kilni_error_restore(&before);
-	pthread_mutex_lock(&hw->lock);
-	if (status == KILN_OK && value > hw->reached) {
-		__atomic_store_n(&hw->reached, value, __ATOMIC_RELEASE);
-		hw->reached_ns = kilni_now_ns();
-	}
-	value = hw->reached;
-	pthread_mutex_unlock(&hw->lock);
-	return value;
-}
-
-/* A device that does nothing for that long will not do it later. */
-static void check_progress(struct kilni_vk_hw *hw, uint64_t since_ns)
-{
-	bool late;
-
-	(void)look_at_semaphore(hw);
-	pthread_mutex_lock(&hw->lock);
-	late = hw->reached < __atomic_load_n(&hw->signalled,
-					     __ATOMIC_ACQUIRE) &&
-	       kilni_now_ns() - kilni_max_u64(hw->reached_ns, since_ns) >
-		       hw->timeout_ns;
-	pthread_mutex_unlock(&hw->lock);
-	if (late && !kilni_vk_is_lost(hw))
-		kilni_vk_lose(hw, true);
-}
-
-void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value, uint64_t since_ns)
-{
-	VkSemaphoreWaitInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-		.semaphoreCount = 1,
-		.pSemaphores = &hw->semaphore,
-		.pValues = &value,
-	};
-	uint64_t slice = kilni_min_u64(SLICE_NS, hw->timeout_ns / 4 + 1);
-	struct kilni_error_record before;
-
-	if (kilni_vk_is_lost(hw))
-		return;
-	kilni_error_save(&before);
-	(void)!KILNI_VK(hw, WaitSemaphores, hw->device, &info, slice);
-	kilni_error_restore(&before);
-	check_progress(hw, since_ns);
-}
-
-enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
-				    VkCommandBuffer commands, uint64_t *value)
-{
-	enum kiln_status status;
-
-	pthread_mutex_lock(&hw->queue_lock);
-	status = queue_submit(hw, &commands, 1, 0);
-	*value = hw->signalled;
-	pthread_mutex_unlock(&hw->queue_lock);
-	return status;
-}
-
-/* Whether the device's thread waits in the driver, or soon will. */
-static bool has_work(struct kilni_vk_hw *hw)
+bool kilni_vk_has_work(struct kilni_vk_hw *hw)
 {
 	bool has;
 
@@ -463,29 +313,6 @@ static bool has_work(struct kilni_vk_hw *hw)
 	pthread_mutex_unlock(&hw->lock);
 	return has;
 }
-
-enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
-				   bool alone)
-{
-	const struct timespec nap = { .tv_nsec = NAP_NS };
-	uint64_t start = kilni_now_ns();
-
-	while (look_at_semaphore(hw) < value) {
-		if (kilni_vk_is_lost(hw))
-			return kilni_fail(KILN_ERR_DEVICE_LOST, 0,
-					  "vulkan: the device is lost");
-		if (kilni_now_ns() - start < hw->spin_ns)
-			continue;
-		if (alone && !has_work(hw))
-			kilni_vk_sleep(hw, value, start);
-		else
-			nanosleep(&nap, NULL);
-		check_progress(hw, start);
-	}
-	return KILN_OK;
-}
-
-/* ---- completing batches ---- */
 
 /* What the kernel noted; false: nothing. */
 static bool read_report(const struct kilni_vk_batch *batch, unsigned i,
@@ -622,7 +449,7 @@ static void go_on(struct kilni_vk_hw *hw, struct kilni_vk_queue *list)
 
 void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls)
 {
-	uint64_t value = look_at_semaphore(hw);
+	uint64_t value = kilni_vk_reached(hw, kilni_vk_computes(hw));
 	struct kilni_vk_queue *turnless;
 	struct kilni_vk_batch *batch;
 
@@ -699,7 +526,7 @@ static void *run_thread(void *arg)
 		if (hw->retiring)
 			pthread_cond_wait(&hw->moved, &hw->lock);
 		pthread_mutex_unlock(&hw->lock);
-		kilni_vk_sleep(hw, value, 0);
+		kilni_vk_sleep(hw, kilni_vk_computes(hw), value, 0);
 		kilni_vk_retire(hw, true);
 	}
 }
@@ -718,18 +545,7 @@ static enum kiln_status start_thread(struct kilni_vk_hw *hw)
 
 enum kiln_status kilni_vk_batches_open(struct kilni_vk_hw *hw)
 {
-	VkSemaphoreTypeCreateInfo type = {
-		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-		.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
-	};
-	VkSemaphoreCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
-		.pNext = &type,
-	};
-
 	hw->last_starved = &hw->starved;
-	KILNI_TRY(KILNI_VK(hw, CreateSemaphore, hw->device, &info, NULL,
-			   &hw->semaphore));
 	KILNI_TRY(grow(hw));
 	return start_thread(hw);
 }
@@ -753,6 +569,4 @@ void kilni_vk_batches_close(struct kilni_vk_hw *hw)
 		destroy_slab(hw, slab);
 	}
 	kilni_vk_graphs_close(hw);
-	if (hw->device && !hw->hung)
-		hw->vk.DestroySemaphore(hw->device, hw->semaphore, NULL);
 }

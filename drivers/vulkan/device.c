@@ -47,7 +47,8 @@ static void init_locks(struct kilni_vk_hw *hw)
 	pthread_cond_init(&hw->wake, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	pthread_mutex_init(&hw->lock, NULL);
-	pthread_mutex_init(&hw->queue_lock, NULL);
+	for (unsigned i = 0; i < KILNI_COUNTOF(hw->engine); i++)
+		pthread_mutex_init(&hw->engine[i].lock, NULL);
 	pthread_mutex_init(&hw->pages_lock, NULL);
 	pthread_mutex_init(&hw->staging_lock, NULL);
 	pthread_mutex_init(&hw->pins_lock, NULL);
@@ -60,7 +61,8 @@ static void destroy_locks(struct kilni_vk_hw *hw)
 	pthread_cond_destroy(&hw->moved);
 	pthread_cond_destroy(&hw->wake);
 	pthread_mutex_destroy(&hw->lock);
-	pthread_mutex_destroy(&hw->queue_lock);
+	for (unsigned i = 0; i < KILNI_COUNTOF(hw->engine); i++)
+		pthread_mutex_destroy(&hw->engine[i].lock);
 	pthread_mutex_destroy(&hw->pages_lock);
 	pthread_mutex_destroy(&hw->staging_lock);
 	pthread_mutex_destroy(&hw->pins_lock);
@@ -99,11 +101,12 @@ static void explain(struct kilni_vk_hw *hw)
 		snprintf(subgroups, sizeof(subgroups), "subgroups of %u",
 			 hw->subgroup);
 	snprintf(hw->explain, sizeof(hw->explain),
-		 "%s; Vulkan %u.%u; %s; %s;%s host %s pages", p->deviceName,
+		 "%s; Vulkan %u.%u; %s; %s;%s%s host %s pages", p->deviceName,
 		 VK_API_VERSION_MAJOR(p->apiVersion),
 		 VK_API_VERSION_MINOR(p->apiVersion), hw->physical->driver,
 		 subgroups,
 		 hw->physical->doubles ? "" : " no f64;",
+		 hw->physical->families > 1 ? " a queue for transfers;" : "",
 		 !hw->mapped[KILNI_VK_PAGES] ? "copies to and from"
 		 : hw->reads_mapped          ? "reads and writes"
 					     : "writes, copies from");
@@ -153,8 +156,8 @@ static enum kiln_status open_device(struct kilni_vk_hw *hw)
 	KILNI_TRY(kilni_vk_load(&vk, &why));
 	KILNI_TRY(kilni_vk_device_create(vk, hw->physical, &hw->device));
 	KILNI_TRY(kilni_vk_load_calls(vk, hw->device, &hw->vk));
-	hw->vk.GetDeviceQueue(hw->device, hw->physical->family, 0, &hw->queue);
 	KILNI_TRY(choose_kernels(hw));
+	KILNI_TRY(kilni_vk_engines_open(hw));
 	KILNI_TRY(kilni_vk_memory_open(hw));
 	KILNI_TRY(kilni_vk_pipelines_open(hw));
 	KILNI_TRY(kilni_vk_batches_open(hw));
@@ -175,6 +178,7 @@ static void close_device(struct kilni_vk_hw *hw)
 	if (hw->vk.DestroyDevice) {
 		kilni_vk_pipelines_close(hw);
 		kilni_vk_memory_close(hw);
+		kilni_vk_engines_close(hw);
 	}
 	if (hw->hung) {
 		__atomic_store_n(&left_behind, hw, __ATOMIC_RELAXED);

@@ -311,7 +311,8 @@ static enum kiln_status make_pieces(struct kilni_vk_hw *hw,
 	graph->pieces = (graph->entries - 1) / PIECE_ENTRIES + 1;
 	if (graph->pieces > PIECES_MOST)
 		graph->pieces = PIECES_MOST;
-	KILNI_TRY(kilni_vk_pool_create(hw, false, &graph->pool));
+	KILNI_TRY(kilni_vk_pool_create(hw, kilni_vk_computes(hw), false,
+				       &graph->pool));
 	KILNI_TRY(kilni_vk_commands_create(hw, graph->pool, graph->piece,
 					   graph->pieces));
 	r = calloc(1, sizeof(*r));

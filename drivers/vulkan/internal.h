@@ -11,11 +11,12 @@
 
 /*
  * The Vulkan driver. Whoever submits a queue records its entries into command
- * buffers and hands these to the one VkQueue of the device, in batches. All
+ * buffers and hands these to the VkQueue that computes, in batches. All
  * batches of a device stand in one list in the order in which the VkQueue got
  * them; a timeline semaphore counts those that are done, and whoever sees that
  * (a waiter, or the device's own thread) completes their entries in that
- * order. See README.md.
+ * order. Transfers have a VkQueue of their own where there is one. See
+ * README.md.
  */
 
 struct kilni_vk_hw;
@@ -40,8 +41,9 @@ struct kilni_vk_physical {
 	uint64_t max_buffer_bytes;
 	uint64_t heap_bytes;       /* of the largest device-local heap */
 	uint64_t import_alignment; /* of the host's memory; 0: not imported */
-	uint32_t family;           /* of the queue to compute on */
-	unsigned timestamp_bits;   /* of its clock; 0: it has none */
+	uint32_t family[2];        /* that computes; that only transfers */
+	unsigned families;         /* of them; 1: the first transfers too */
+	unsigned timestamp_bits;   /* of the first's clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
 	unsigned denormals;        /* widths asked to keep them: 16, 32, 64 */
 	unsigned subgroup;         /* threads that shuffle; 0: none do */
@@ -55,10 +57,69 @@ struct kilni_vk_physical {
 enum kiln_status kilni_vk_list(const struct kilni_vk_physical **list,
 			       unsigned *count, const char **why);
 
-/* With every feature that is needed, and one queue. */
+/* With every feature that is needed, and a queue of each family. */
 enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 					const struct kilni_vk_physical *p,
 					VkDevice *device);
+
+/* ---- VkQueues (engine.c) ---- */
+
+/* A VkQueue, and the timeline semaphore that counts what it has done. */
+struct kilni_vk_engine {
+	uint32_t family;
+	pthread_mutex_t lock;      /* of handing over */
+	VkQueue queue;
+	VkSemaphore semaphore;
+	uint64_t signalled;        /* atomic: the value of the last submission */
+	bool mute;                 /* a test: nothing is signalled any more */
+	uint64_t reached;          /* atomic: the last value seen ... */
+	uint64_t reached_ns;       /* ... and when it was new; the hw's lock */
+};
+
+enum kiln_status kilni_vk_engines_open(struct kilni_vk_hw *hw);
+void kilni_vk_engines_close(struct kilni_vk_hw *hw);
+
+/* For command buffers that are recorded once each (transient), or for long. */
+enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw,
+				      const struct kilni_vk_engine *engine,
+				      bool transient, VkCommandPool *pool);
+enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
+					  VkCommandPool pool,
+					  VkCommandBuffer *out, unsigned count);
+
+/* Command buffers of one submission, at most. */
+#define KILNI_VK_LISTED 48
+
+/*
+ * Hands commands over in order; the semaphore counts those whose bit is set in
+ * ends, and the last. The engine's lock is held.
+ */
+enum kiln_status kilni_vk_submit(struct kilni_vk_hw *hw,
+				 struct kilni_vk_engine *engine,
+				 const VkCommandBuffer *commands,
+				 unsigned count, uint64_t ends);
+
+/* What the semaphore has, or had when it could last be read. */
+uint64_t kilni_vk_reached(struct kilni_vk_hw *hw,
+			  struct kilni_vk_engine *engine);
+
+/*
+ * Waits in the driver until the semaphore has value, or for a slice. A device
+ * is not hung that had nothing to do before since_ns.
+ */
+void kilni_vk_sleep(struct kilni_vk_hw *hw, struct kilni_vk_engine *engine,
+		    uint64_t value, uint64_t since_ns);
+
+/*
+ * Transfers, outside of any queue's order: handed over, and waited for until
+ * the semaphore has the value that came with them. Of several in
+ * vkWaitSemaphores some wake 10 ms late on an H200: so only who is alone may
+ * wait there.
+ */
+enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
+				    VkCommandBuffer commands, uint64_t *value);
+enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
+				   bool alone);
 
 /* ---- memory (memory.c) ---- */
 
@@ -200,7 +261,6 @@ enum kilni_vk_fate {
  * and those of the graphs that are replayed.
  */
 #define KILNI_VK_OWN 4
-#define KILNI_VK_LISTED 48
 
 struct kilni_vk_batch {
 	struct kilni_vk_batch *next;
@@ -259,34 +319,14 @@ void kilni_vk_batch_submit(struct kilni_vk_batch *batch);
 void kilni_vk_batch_list(struct kilni_vk_batch *batch,
 			 const VkCommandBuffer *commands, unsigned count);
 
-/* For command buffers that are recorded once each (transient), or for long. */
-enum kiln_status kilni_vk_pool_create(struct kilni_vk_hw *hw, bool transient,
-				      VkCommandPool *pool);
-enum kiln_status kilni_vk_commands_create(struct kilni_vk_hw *hw,
-					  VkCommandPool pool,
-					  VkCommandBuffer *out, unsigned count);
-
 /*
  * Completes what is done. calls: also the batches that have CALL entries, and
  * those behind them.
  */
 void kilni_vk_retire(struct kilni_vk_hw *hw, bool calls);
 
-/*
- * Waits in the driver until the semaphore has value, or for a slice. A device
- * is not hung that had nothing to do before since_ns.
- */
-void kilni_vk_sleep(struct kilni_vk_hw *hw, uint64_t value, uint64_t since_ns);
-
-/*
- * Commands outside of any queue's order: handed over, and waited for until the
- * semaphore has the value that came with them. Of several in vkWaitSemaphores
- * some wake 10 ms late on an H200: so only who is alone may wait there.
- */
-enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
-				    VkCommandBuffer commands, uint64_t *value);
-enum kiln_status kilni_vk_wait_now(struct kilni_vk_hw *hw, uint64_t value,
-				   bool alone);
+/* Whether batches are in flight, for which the device's thread may wait. */
+bool kilni_vk_has_work(struct kilni_vk_hw *hw);
 
 void kilni_vk_lose(struct kilni_vk_hw *hw, bool hung);
 
@@ -490,12 +530,7 @@ struct kilni_vk_hw {
 
 	struct kilni_vk_pipelines pipelines;
 
-	/* The VkQueue, under its lock: see kilni_vk_batch_submit. */
-	pthread_mutex_t queue_lock;
-	VkQueue queue;
-	VkSemaphore semaphore;
-	uint64_t signalled;        /* the value of the last submission */
-	bool mute;                 /* a test: nothing is signalled any more */
+	struct kilni_vk_engine engine[2]; /* of the physical's families */
 
 	/* Batches and the states of queues. */
 	pthread_mutex_t lock;
@@ -513,8 +548,6 @@ struct kilni_vk_hw {
 	struct kilni_vk_hw *next_open; /* with what follows: device.c */
 	void (*leave)(void *data);
 	void *leave_data;
-	uint64_t reached;          /* the semaphore's last value seen ... */
-	uint64_t reached_ns;       /* ... and when it was new */
 	pthread_t thread;
 
 	struct kilni_vk_anchor anchor; /* whoever completes batches has it */
@@ -527,12 +560,25 @@ static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
 	return kilni_hw_lost(&hw->base);
 }
 
+/* What batches are handed to, and what transfers are. */
+static inline struct kilni_vk_engine *kilni_vk_computes(struct kilni_vk_hw *hw)
+{
+	return &hw->engine[0];
+}
+
+static inline struct kilni_vk_engine *
+kilni_vk_transfers(struct kilni_vk_hw *hw)
+{
+	return &hw->engine[hw->physical->families - 1];
+}
+
 /* Of a batch that is completed; false: the device was lost before. */
 static inline bool kilni_vk_ran(const struct kilni_vk_hw *hw,
 				const struct kilni_vk_batch *batch)
 {
 	return !kilni_vk_is_lost(hw) ||
-	       batch->value <= __atomic_load_n(&hw->reached, __ATOMIC_ACQUIRE);
+	       batch->value <=
+		       __atomic_load_n(&hw->engine[0].reached, __ATOMIC_ACQUIRE);
 }
 
 /* device.c */

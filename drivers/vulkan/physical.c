@@ -8,6 +8,8 @@
 
 /* Most devices that are looked at. */
 #define PHYSICAL_MOST 64
+/* And families of each. */
+#define FAMILIES_MOST 32
 
 /* What a device must have: structure, field. */
 #define FEATURES(X)                                                            \
@@ -29,10 +31,12 @@
 	X("shaderDenormPreserveFloat32")                                       \
 	X("timestampValidBits")                                                \
 	X("subgroupSupportedOperations")                                       \
+	X(TRANSFER_QUEUE)                                                      \
 	X(VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)                                  \
 	X(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)
 
 #define COMPUTE_QUEUE "a queue that computes"
+#define TRANSFER_QUEUE "a queue for transfers"
 
 struct features {
 	VkPhysicalDeviceFeatures2 core;
@@ -138,22 +142,24 @@ enum kiln_status kilni_vk_device_create(const struct kilni_vk_loader *vk,
 					VkDevice *device)
 {
 	const float priority = 1;
-	VkDeviceQueueCreateInfo queue = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-		.queueFamilyIndex = p->family,
-		.queueCount = 1,
-		.pQueuePriorities = &priority,
-	};
+	VkDeviceQueueCreateInfo queue[KILNI_COUNTOF(p->family)];
 	VkDeviceCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-		.queueCreateInfoCount = 1,
-		.pQueueCreateInfos = &queue,
+		.queueCreateInfoCount = p->families,
+		.pQueueCreateInfos = queue,
 	};
 	static const char *const import[] = {
 		VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME
 	};
 	struct features f;
 
+	for (unsigned i = 0; i < p->families; i++)
+		queue[i] = (VkDeviceQueueCreateInfo){
+			.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+			.queueFamilyIndex = p->family[i],
+			.queueCount = 1,
+			.pQueuePriorities = &priority,
+		};
 	info.ppEnabledExtensionNames = import;
 	info.enabledExtensionCount = p->import_alignment != 0;
 	chain(&f);
@@ -295,27 +301,56 @@ static void read_properties(const struct kilni_vk_loader *vk,
 			 pci.pciFunction);
 }
 
-static void find_family(const struct kilni_vk_loader *vk,
-			struct kilni_vk_physical *p)
+/* The number of families: none. One without graphics has less to share. */
+static uint32_t find_computing(const VkQueueFamilyProperties *family,
+			       uint32_t count)
 {
-	VkQueueFamilyProperties family[32];
-	uint32_t count = 32;
+	uint32_t found = count;
+
+	if (is_hidden(COMPUTE_QUEUE))
+		return count;
+	for (uint32_t i = count; i-- > 0;) {
+		if (!(family[i].queueFlags & VK_QUEUE_COMPUTE_BIT))
+			continue;
+		if (found == count ||
+		    !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
+			found = i;
+	}
+	return found;
+}
+
+/*
+ * One that does nothing else: the copy engines' own. Those that decode video
+ * copy too, and on an H200 wait for kernels.
+ */
+static uint32_t find_transferring(const VkQueueFamilyProperties *family,
+				  uint32_t count)
+{
+	const VkQueueFlags also = VK_QUEUE_SPARSE_BINDING_BIT |
+				  VK_QUEUE_PROTECTED_BIT;
+
+	for (uint32_t i = 0; i < count && !is_hidden(TRANSFER_QUEUE); i++)
+		if ((family[i].queueFlags & ~also) == VK_QUEUE_TRANSFER_BIT)
+			return i;
+	return count;
+}
+
+static void find_families(const struct kilni_vk_loader *vk,
+			  struct kilni_vk_physical *p)
+{
+	VkQueueFamilyProperties family[FAMILIES_MOST];
+	uint32_t count = FAMILIES_MOST;
 
 	vk->GetPhysicalDeviceQueueFamilyProperties(p->device, &count, family);
-	/* One without graphics, where there is one, has less to share. */
-	p->family = count;
-	for (uint32_t i = count; i-- > 0;) {
-		if (!(family[i].queueFlags & VK_QUEUE_COMPUTE_BIT) ||
-		    is_hidden(COMPUTE_QUEUE))
-			continue;
-		if (p->family == count ||
-		    !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
-			p->family = i;
-	}
-	if (p->family < count && !is_hidden("timestampValidBits"))
-		p->timestamp_bits = family[p->family].timestampValidBits;
-	if (p->family == count)
+	p->family[0] = find_computing(family, count);
+	if (p->family[0] == count) {
 		miss(p, COMPUTE_QUEUE);
+		return;
+	}
+	if (!is_hidden("timestampValidBits"))
+		p->timestamp_bits = family[p->family[0]].timestampValidBits;
+	p->family[1] = find_transferring(family, count);
+	p->families = p->family[1] < count ? 2 : 1;
 }
 
 static void measure_heap(const struct kilni_vk_loader *vk,
@@ -343,7 +378,7 @@ static void inspect(const struct kilni_vk_loader *vk,
 	}
 	check_features(vk, p);
 	read_properties(vk, p);
-	find_family(vk, p);
+	find_families(vk, p);
 }
 
 /* ---- the list ---- */

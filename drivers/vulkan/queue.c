@@ -406,7 +406,7 @@ static void sleep_for(struct kilni_vk_queue *queue, uint64_t seq)
 	}
 	pthread_mutex_unlock(&hw->lock);
 	if (parked)
-		kilni_vk_sleep(hw, parked, 0);
+		kilni_vk_sleep(hw, kilni_vk_computes(hw), parked, 0);
 }
 
 static bool is_done(struct kilni_vk_queue *queue, uint64_t seq)

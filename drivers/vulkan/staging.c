@@ -37,7 +37,8 @@ static enum kiln_status fill_lane(struct kilni_vk_hw *hw,
 {
 	KILNI_TRY(kilni_vk_block_create(hw, KILNI_VK_HOST,
 					KILNI_VK_LANE_BYTES, &lane->block));
-	KILNI_TRY(kilni_vk_pool_create(hw, true, &lane->pool));
+	KILNI_TRY(kilni_vk_pool_create(hw, kilni_vk_transfers(hw), true,
+				       &lane->pool));
 	return kilni_vk_commands_create(hw, lane->pool, &lane->commands, 1);
 }
 

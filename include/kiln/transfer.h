@@ -23,6 +23,11 @@ KILN_BEGIN_DECLS
  * It is on no stream of the caller's: kiln_device_sync waits for it,
  * kiln_stream_sync does not.
  *
+ * So it passes the kernels of others that the device is at. Not so on Vulkan
+ * devices whose memory the host does not reach well and that have no queue for
+ * transfers (kiln_device_describe tells both): there a copy begins when what
+ * the device was handed before is done.
+ *
  * The host's buffers belong to the transfer from the call until its completion
  * is in the ring, whatever the status; if the call fails, they never did.
  */

@@ -476,7 +476,7 @@ START_TEST(what_is_pinned_is_told_during_a_copy)
 
 	ck_assert_ptr_nonnull(other);
 	memset(other, 2, PINNED);
-	pthread_mutex_lock(&hw->queue_lock);
+	pthread_mutex_lock(&kilni_vk_transfers(hw)->lock);
 	ck_assert_int_eq(pthread_create(&thread, NULL, do_upload, &u), 0);
 	wait_for_upload(hw);
 	ck_assert(kilni_vk_is_pinned(hw, host + 5, 100));
@@ -485,11 +485,45 @@ START_TEST(what_is_pinned_is_told_during_a_copy)
 	ck_assert(memory->host_unpin(&hw->base, host, PINNED, note_gone));
 	OK(memory->host_pin(&hw->base, host, PINNED));
 	ck_assert(kilni_vk_is_pinned(hw, host, PINNED));
-	pthread_mutex_unlock(&hw->queue_lock);
+	pthread_mutex_unlock(&kilni_vk_transfers(hw)->lock);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	OK(u.status);
 	ck_assert(memory->host_unpin(&hw->base, host, PINNED, note_gone));
 	ck_assert_int_eq(gone, 2);
+	memory->page_free(&hw->base, &page);
+	kilni_vulkan_driver.device->close(&hw->base);
+	free(host);
+	free(other);
+}
+END_TEST
+
+/*
+ * Nothing can be handed to the queue that computes: transfers have one of
+ * their own, where the device has one for that (tests/vulkan/transfers.sh).
+ */
+START_TEST(transfers_have_their_queue)
+{
+	const struct kilni_memory_ops *memory = kilni_vulkan_driver.memory;
+	struct kilni_page page;
+	struct kilni_vk_hw *hw = open_pinned(&page);
+	char *other = calloc(PINNED, 1);
+	struct upload u = { hw, page.address, host, PINNED, KILN_OK };
+	pthread_t thread;
+
+	ck_assert_ptr_nonnull(other);
+	if (hw->physical->families == 1) {
+		printf("skipped: no queue for transfers\n");
+	} else {
+		pthread_mutex_lock(&kilni_vk_computes(hw)->lock);
+		ck_assert_int_eq(pthread_create(&thread, NULL, do_upload, &u),
+				 0);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+		OK(u.status);
+		OK(memory->read(&hw->base, other, page.address, PINNED));
+		pthread_mutex_unlock(&kilni_vk_computes(hw)->lock);
+		ck_assert_int_eq(memcmp(host, other, PINNED), 0);
+	}
+	ck_assert(memory->host_unpin(&hw->base, host, PINNED, note_gone));
 	memory->page_free(&hw->base, &page);
 	kilni_vulkan_driver.device->close(&hw->base);
 	free(host);
@@ -505,6 +539,7 @@ static TCase *own_cases(void)
 	tcase_set_timeout(own, 60);
 	tcase_add_loop_test(own, memory_of_a_lost_device_stays, 0, 2);
 	tcase_add_test(own, what_is_pinned_is_told_during_a_copy);
+	tcase_add_test(own, transfers_have_their_queue);
 	return own;
 }
 

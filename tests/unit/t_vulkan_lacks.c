@@ -88,13 +88,14 @@ END_TEST
 static const char *const optional[] = {
 	"timestampValidBits",
 	"subgroupSupportedOperations",
+	"a queue for transfers",
 	"VK_EXT_pci_bus_info",
 	"VK_EXT_external_memory_host",
 	"shaderFloat64",
 	"shaderSignedZeroInfNanPreserveFloat64",
 	/* All at once. */
-	("timestampValidBits,subgroupSupportedOperations,VK_EXT_pci_bus_info,"
-	 "VK_EXT_external_memory_host,shaderFloat64,shaderSignedZeroInfNanPreserveFloat64"),
+	("timestampValidBits,subgroupSupportedOperations,a queue for transfers,"
+	 "VK_EXT_pci_bus_info,VK_EXT_external_memory_host,shaderFloat64,shaderSignedZeroInfNanPreserveFloat64"),
 };
 
 START_TEST(opened_without)
@@ -109,6 +110,8 @@ START_TEST(opened_without)
 	ck_assert_int_eq(kiln_device_supports_dtype(device, KILN_F64),
 			 !strstr(optional[_i], "Float64"));
 	ck_assert(kiln_device_supports_dtype(device, KILN_F32));
+	ck_assert(!strstr(optional[_i], "transfers") ||
+		  !strstr(kiln_device_describe(device), "transfers"));
 	OK(kiln_device_stage(device, &range, 1));
 	x = FLOATS(device, 1, 2);
 	y = FLOATS(device, 3, 5);

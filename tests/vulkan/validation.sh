@@ -16,19 +16,19 @@ done
 	echo "no validation layer: vulkan-validationlayers is not installed"
 	exit 77
 }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cat > "$folder/vk_layer_settings.txt" <<SETTINGS
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat > "$work/vk_layer_settings.txt" <<SETTINGS
 khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
 khronos_validation.report_flags = error,warn
 khronos_validation.log_filename = stdout
 khronos_validation.disables =
 khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 SETTINGS
-VK_LAYER_SETTINGS_PATH=$folder/vk_layer_settings.txt
+VK_LAYER_SETTINGS_PATH=$work/vk_layer_settings.txt
 VK_INSTANCE_LAYERS=$layer
 VK_LOADER_DEBUG=layer
-KILN_CACHE_DIR=$folder/cache
+KILN_CACHE_DIR=$work/cache
 export VK_LAYER_SETTINGS_PATH VK_INSTANCE_LAYERS VK_LOADER_DEBUG KILN_CACHE_DIR
 
 # run COMMAND...: its output is looked through, and shown where it fails
@@ -36,22 +36,22 @@ run()
 {
 	echo "== $*"
 	code=0
-	"$@" > "$folder/out" 2> "$folder/err" || code=$?
+	"$@" > "$work/out" 2> "$work/err" || code=$?
 	[ $code != 77 ] || {
-		cat "$folder/out"
+		cat "$work/out"
 		exit 77
 	}
 	[ $code = 0 ] || {
-		tail -20 "$folder/out"
+		tail -20 "$work/out"
 		exit 1
 	}
-	grep -q "$layer" "$folder/err" || {
+	grep -q "$layer" "$work/err" || {
 		echo "the layer was not loaded"
 		exit 1
 	}
 	if grep -E 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-' \
-		"$folder/out" "$folder/err" > "$folder/said"; then
-		head -20 "$folder/said"
+		"$work/out" "$work/err" > "$work/said"; then
+		head -20 "$work/said"
 		exit 1
 	fi
 }
@@ -83,3 +83,13 @@ export KILN_TEST_DEVICE
 run "$builddir/tests/unit/t_profile"
 unset CK_RUN_CASE
 run "$builddir/tests/unit/t_graph"
+# Last, since the device is another one from here on.
+# shellcheck source=tests/vulkan/second_family.sh
+. "$srcdir/tests/vulkan/second_family.sh"
+CK_RUN_CASE=staging
+export CK_RUN_CASE
+run "$builddir/tests/unit/t_vulkan_gpu"
+KILN_VULKAN_STAGING=1
+export KILN_VULKAN_STAGING
+CK_RUN_CASE=transfer
+run "$builddir/tests/unit/t_transfer"
