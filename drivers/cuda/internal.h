@@ -9,6 +9,7 @@
 #include "drivers/cuda/api.h"
 #include "drivers/cuda/module.h"
 #include "drivers/driver.h"
+#include "drivers/staging.h"
 
 /*
  * The CUDA driver. A queue is a stream. Whoever submits launches the kernels
@@ -19,8 +20,6 @@
 
 struct kilni_cuda_queue;
 
-#define KILNI_CUDA_STAGING_BYTES ((uint64_t)2 << 20)
-
 /* Host memory that was pinned for its owner; copies of it need no staging. */
 struct kilni_cuda_pinned {
 	struct kilni_cuda_pinned *next;
@@ -30,17 +29,16 @@ struct kilni_cuda_pinned {
 	void (*gone)(void *memory);
 };
 
-/* Two halves of pinned memory through which copies travel. */
+/* Pinned memory through which copies travel, and the stream that has them. */
 struct kilni_cuda_staging {
+	struct kilni_staging lanes;
+	cu_stream stream;      /* with the lock of the lanes */
+	cu_event done[KILNI_STAGING_LANES];
+
 	pthread_mutex_t pins;  /* for a moment, never for a copy */
 	pthread_cond_t pins_left; /* some range is not used any more */
 	struct kilni_cuda_pinned *pinned;
 	struct kilni_cuda_pinned *left; /* given back when it was lost */
-
-	pthread_mutex_t lock;  /* of what follows, for a whole copy */
-	cu_stream stream;
-	char *half[2];         /* NULL until first used */
-	cu_event done[2];
 };
 
 struct kilni_cuda_attendant {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drivers/cuda/internal.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,7 +210,107 @@ static enum kiln_status memory_map_detach(struct kilni_hw *base,
 	return KILN_OK;
 }
 
-/* ---- copies ---- */
+/* ---- lanes ---- */
+
+static struct kilni_cuda_hw *hw_of(struct kilni_staging *lanes)
+{
+	return (void *)((char *)lanes -
+			offsetof(struct kilni_cuda_hw, staging.lanes));
+}
+
+static void close_lane(struct kilni_staging *lanes, unsigned lane)
+{
+	struct kilni_cuda_staging *s = &hw_of(lanes)->staging;
+
+	(void)kilni_cuda.event_destroy(s->done[lane]);
+	(void)kilni_cuda.host_free(lanes->lane[lane].memory);
+}
+
+static int make_lane(cu_event *done, char **memory)
+{
+	void *pinned = NULL;
+	int result = kilni_cuda.host_alloc(&pinned, KILNI_STAGING_LANE_BYTES,
+					   CU_HOST_PORTABLE);
+
+	if (result != CU_OK)
+		return result;
+	result = kilni_cuda.event_create(done, CU_EVENT_NO_TIMING);
+	if (result != CU_OK)
+		(void)kilni_cuda.host_free(pinned);
+	*memory = pinned;
+	return result;
+}
+
+static enum kiln_status open_lane(struct kilni_staging *lanes, unsigned lane,
+				  char **memory)
+{
+	struct kilni_cuda_hw *hw = hw_of(lanes);
+
+	WITHIN(hw, "staging memory",
+	       make_lane(&hw->staging.done[lane], memory));
+	return KILN_OK;
+}
+
+static int start_on(struct kilni_cuda_staging *s,
+		    const struct kilni_staged *copy, unsigned lane,
+		    uint64_t offset, uint64_t bytes)
+{
+	char *memory = s->lanes.lane[lane].memory;
+	uint64_t at = copy->at + offset;
+	int result;
+
+	result = copy->up ? kilni_cuda.copy_in(at, memory, bytes, s->stream)
+			  : kilni_cuda.copy_out(memory, at, bytes, s->stream);
+	if (result != CU_OK)
+		return result;
+	result = kilni_cuda.event_record(s->done[lane], s->stream);
+	if (result != CU_OK)
+		(void)kilni_cuda.stream_sync(s->stream);
+	return result;
+}
+
+static int finish_on(struct kilni_cuda_staging *s, unsigned lane)
+{
+	int result = kilni_cuda.event_sync(s->done[lane]);
+
+	if (result != CU_OK)
+		(void)kilni_cuda.stream_sync(s->stream);
+	return result;
+}
+
+static const char *direction(const struct kilni_staged *copy)
+{
+	return copy->up ? "copy to the device" : "copy from the device";
+}
+
+static enum kiln_status start_lane(const struct kilni_staged *copy,
+				   unsigned lane, uint64_t offset,
+				   uint64_t bytes)
+{
+	struct kilni_cuda_hw *hw = hw_of(copy->staging);
+
+	WITHIN(hw, direction(copy),
+	       start_on(&hw->staging, copy, lane, offset, bytes));
+	return KILN_OK;
+}
+
+static enum kiln_status finish_lane(const struct kilni_staged *copy,
+				    unsigned lane, bool alone)
+{
+	struct kilni_cuda_hw *hw = hw_of(copy->staging);
+
+	(void)alone;
+	WITHIN(hw, direction(copy), finish_on(&hw->staging, lane));
+	return KILN_OK;
+}
+
+/* Pinned memory is slow to get: not before the first copy. */
+static const struct kilni_staging_ops staging_ops = {
+	.open = open_lane,
+	.close = close_lane,
+	.start = start_lane,
+	.finish = finish_lane,
+};
 
 enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw)
 {
@@ -219,7 +320,7 @@ enum kiln_status kilni_cuda_staging_init(struct kilni_cuda_hw *hw)
 
 	if (result != CU_OK)
 		return kilni_cuda_check(hw, result, "cuStreamCreate");
-	pthread_mutex_init(&s->lock, NULL);
+	kilni_staging_init(&s->lanes, &staging_ops);
 	pthread_mutex_init(&s->pins, NULL);
 	pthread_cond_init(&s->pins_left, NULL);
 	return KILN_OK;
@@ -229,16 +330,10 @@ void kilni_cuda_staging_fini(struct kilni_cuda_hw *hw)
 {
 	struct kilni_cuda_staging *s = &hw->staging;
 
-	for (int i = 0; i < 2; i++) {
-		if (s->done[i])
-			(void)kilni_cuda.event_destroy(s->done[i]);
-		if (s->half[i])
-			(void)kilni_cuda.host_free(s->half[i]);
-	}
+	kilni_staging_fini(&s->lanes);
 	(void)kilni_cuda.stream_destroy(s->stream);
 	for (struct kilni_cuda_pinned *p = s->left; p; p = p->next)
 		(void)kilni_cuda.host_unregister(p->memory);
-	pthread_mutex_destroy(&s->lock);
 	pthread_mutex_destroy(&s->pins);
 	pthread_cond_destroy(&s->pins_left);
 }
@@ -255,22 +350,7 @@ void kilni_cuda_pins_fini(struct kilni_cuda_hw *hw)
 	}
 }
 
-/* Pinned memory is slow to get: not before the first copy. */
-static int get_half(struct kilni_cuda_staging *s, int i)
-{
-	void *pinned = NULL;
-	int result = CU_OK;
-
-	if (!s->done[i])
-		result = kilni_cuda.event_create(&s->done[i],
-						 CU_EVENT_NO_TIMING);
-	if (result != CU_OK || s->half[i])
-		return result;
-	result = kilni_cuda.host_alloc(&pinned, KILNI_CUDA_STAGING_BYTES,
-				       CU_HOST_PORTABLE);
-	s->half[i] = pinned;
-	return result;
-}
+/* ---- copies ---- */
 
 /* What holds the range, and stays until it is left; NULL: nothing does. */
 static struct kilni_cuda_pinned *use_pinned(struct kilni_cuda_staging *s,
@@ -292,8 +372,6 @@ static struct kilni_cuda_pinned *use_pinned(struct kilni_cuda_staging *s,
 static void leave_pinned(struct kilni_cuda_staging *s,
 			 struct kilni_cuda_pinned *pinned)
 {
-	if (!pinned)
-		return;
 	pthread_mutex_lock(&s->pins);
 	if (!--pinned->users)
 		pthread_cond_broadcast(&s->pins_left);
@@ -301,125 +379,61 @@ static void leave_pinned(struct kilni_cuda_staging *s,
 }
 
 /* Memory of the caller's that the device can reach. */
-static int copy_pinned(struct kilni_cuda_staging *s, int result)
+static int move_pinned(struct kilni_cuda_staging *s,
+		       const struct kilni_staged *copy)
 {
-	int synced = kilni_cuda.stream_sync(s->stream);
+	int result, synced;
 
-	return result == CU_OK ? synced : result;
-}
-
-/* One half is filled while the other one travels. */
-static int copy_in(struct kilni_cuda_staging *s, uint64_t to, const char *from,
-		   uint64_t bytes, bool pinned)
-{
-	uint64_t n;
-	int result = CU_OK, synced;
-
-	if (pinned)
-		return copy_pinned(s, kilni_cuda.copy_in(to, from, bytes,
-							 s->stream));
-	for (int i = 0; bytes && result == CU_OK;
-	     i ^= 1, to += n, from += n, bytes -= n) {
-		n = kilni_min_u64(bytes, KILNI_CUDA_STAGING_BYTES);
-		result = get_half(s, i);
-		if (result == CU_OK)
-			result = kilni_cuda.event_sync(s->done[i]);
-		if (result != CU_OK)
-			break;
-		memcpy(s->half[i], from, n);
-		result = kilni_cuda.copy_in(to, s->half[i], n, s->stream);
-		if (result == CU_OK)
-			result = kilni_cuda.event_record(s->done[i],
-							 s->stream);
-	}
-	/* After a failure too: the other half may still travel. */
+	result = copy->up ? kilni_cuda.copy_in(copy->at, copy->host,
+					       copy->bytes, s->stream)
+			  : kilni_cuda.copy_out(copy->host, copy->at,
+						copy->bytes, s->stream);
 	synced = kilni_cuda.stream_sync(s->stream);
 	return result == CU_OK ? synced : result;
 }
 
-static int start_copy_out(struct kilni_cuda_staging *s, int i, uint64_t from,
-			  uint64_t bytes)
+static enum kiln_status copy_pinned(struct kilni_cuda_hw *hw,
+				    const struct kilni_staged *copy)
 {
-	int result = get_half(s, i);
-
-	if (result == CU_OK)
-		result = kilni_cuda.copy_out(s->half[i], from, bytes,
-					     s->stream);
-	if (result == CU_OK)
-		result = kilni_cuda.event_record(s->done[i], s->stream);
-	return result;
+	WITHIN(hw, direction(copy), move_pinned(&hw->staging, copy));
+	return KILN_OK;
 }
 
-static int copy_out(struct kilni_cuda_staging *s, char *to, uint64_t from,
-		    uint64_t bytes, bool pinned)
+static enum kiln_status move(struct kilni_cuda_hw *hw, uint64_t at, void *host,
+			     uint64_t bytes, bool up)
 {
-	const uint64_t most = KILNI_CUDA_STAGING_BYTES;
-	uint64_t n = kilni_min_u64(bytes, most), next;
-	int i = 0, result;
+	struct kilni_cuda_staging *s = &hw->staging;
+	const struct kilni_staged copy = { .staging = &s->lanes, .at = at,
+					   .host = host, .bytes = bytes,
+					   .up = up };
+	struct kilni_cuda_pinned *pinned;
+	enum kiln_status status;
 
+	if (!bytes)
+		return KILN_OK;
+	KILNI_TRY(kilni_cuda_alive(hw));
+	pinned = use_pinned(s, host, bytes);
+	pthread_mutex_lock(&s->lanes.lock);
+	status = pinned ? copy_pinned(hw, &copy) : kilni_staging_copy(&copy);
+	pthread_mutex_unlock(&s->lanes.lock);
 	if (pinned)
-		return copy_pinned(s, kilni_cuda.copy_out(to, from, bytes,
-							  s->stream));
-	result = start_copy_out(s, 0, from, n);
-	while (bytes && result == CU_OK) {
-		bytes -= n;
-		from += n;
-		next = kilni_min_u64(bytes, most);
-		if (next)
-			result = start_copy_out(s, i ^ 1, from, next);
-		if (result == CU_OK)
-			result = kilni_cuda.event_sync(s->done[i]);
-		if (result != CU_OK)
-			break;
-		memcpy(to, s->half[i], n);
-		to += n;
-		n = next;
-		i ^= 1;
-	}
-	/* Nothing may still travel into memory that is used again. */
-	if (result != CU_OK)
-		(void)kilni_cuda.stream_sync(s->stream);
-	return result;
+		leave_pinned(s, pinned);
+	return status;
 }
 
 static enum kiln_status memory_write(struct kilni_hw *base, uint64_t to,
 				     const void *from, uint64_t bytes)
 {
-	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
-	struct kilni_cuda_pinned *pinned;
-	int result;
-
 	KILNI_TRY(KILNI_FAULT("write"));
-	if (!bytes)
-		return KILN_OK;
-	KILNI_TRY(kilni_cuda_enter(hw));
-	pinned = use_pinned(&hw->staging, from, bytes);
-	pthread_mutex_lock(&hw->staging.lock);
-	result = copy_in(&hw->staging, to, from, bytes, pinned != NULL);
-	pthread_mutex_unlock(&hw->staging.lock);
-	leave_pinned(&hw->staging, pinned);
-	kilni_cuda_leave();
-	return kilni_cuda_check(hw, result, "copy to the device");
+	return move(kilni_cuda_hw(base), to, (void *)(uintptr_t)from, bytes,
+		    true);
 }
 
 static enum kiln_status memory_read(struct kilni_hw *base, void *to,
 				    uint64_t from, uint64_t bytes)
 {
-	struct kilni_cuda_hw *hw = kilni_cuda_hw(base);
-	struct kilni_cuda_pinned *pinned;
-	int result;
-
 	KILNI_TRY(KILNI_FAULT("read"));
-	if (!bytes)
-		return KILN_OK;
-	KILNI_TRY(kilni_cuda_enter(hw));
-	pinned = use_pinned(&hw->staging, to, bytes);
-	pthread_mutex_lock(&hw->staging.lock);
-	result = copy_out(&hw->staging, to, from, bytes, pinned != NULL);
-	pthread_mutex_unlock(&hw->staging.lock);
-	leave_pinned(&hw->staging, pinned);
-	kilni_cuda_leave();
-	return kilni_cuda_check(hw, result, "copy from the device");
+	return move(kilni_cuda_hw(base), from, to, bytes, false);
 }
 
 /* ---- memory of the caller's ---- */

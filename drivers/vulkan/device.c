@@ -50,7 +50,7 @@ static void init_locks(struct kilni_vk_hw *hw)
 	for (unsigned i = 0; i < KILNI_COUNTOF(hw->engine); i++)
 		pthread_mutex_init(&hw->engine[i].lock, NULL);
 	pthread_mutex_init(&hw->pages_lock, NULL);
-	pthread_mutex_init(&hw->staging_lock, NULL);
+	kilni_vk_staging_init(hw);
 	pthread_mutex_init(&hw->pins_lock, NULL);
 	pthread_cond_init(&hw->pins_left, NULL);
 	pthread_mutex_init(&hw->pipelines.lock, NULL);
@@ -64,7 +64,6 @@ static void destroy_locks(struct kilni_vk_hw *hw)
 	for (unsigned i = 0; i < KILNI_COUNTOF(hw->engine); i++)
 		pthread_mutex_destroy(&hw->engine[i].lock);
 	pthread_mutex_destroy(&hw->pages_lock);
-	pthread_mutex_destroy(&hw->staging_lock);
 	pthread_mutex_destroy(&hw->pins_lock);
 	pthread_cond_destroy(&hw->pins_left);
 	pthread_mutex_destroy(&hw->pipelines.lock);
@@ -175,6 +174,7 @@ static struct kilni_vk_hw *left_behind;
 static void close_device(struct kilni_vk_hw *hw)
 {
 	kilni_vk_batches_close(hw);
+	kilni_staging_fini(&hw->staging);
 	if (hw->vk.DestroyDevice) {
 		kilni_vk_pipelines_close(hw);
 		kilni_vk_memory_close(hw);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "drivers/driver.h"
+#include "drivers/staging.h"
 #include "drivers/vulkan/api.h"
 
 /*
@@ -152,23 +153,19 @@ extern const struct kilni_memory_ops kilni_vk_memory_ops;
 
 /* ---- staging (staging.c) ---- */
 
-#define KILNI_VK_LANES 16
-#define KILNI_VK_LANE_BYTES ((uint64_t)4 << 20)
-
 /* Staging memory for a block that travels, and the commands of its copy. */
 struct kilni_vk_lane {
 	struct kilni_vk_block block;
 	VkCommandPool pool;
 	VkCommandBuffer commands;
 	uint64_t value;            /* of the semaphore: the copy is done */
-	uint64_t number;           /* of the block that travels */
-	bool busy;
 };
 
 /* Whether any transfer goes by way of memory of the host's, or of a pin. */
 bool kilni_vk_is_staged(const struct kilni_vk_hw *hw);
+void kilni_vk_staging_init(struct kilni_vk_hw *hw);
+/* The first lane, where any transfer needs one. */
 enum kiln_status kilni_vk_staging_open(struct kilni_vk_hw *hw);
-void kilni_vk_staging_close(struct kilni_vk_hw *hw);
 
 /* Copies bytes, at least one, between host and page; waits for the end. */
 enum kiln_status kilni_vk_stage(struct kilni_vk_hw *hw,
@@ -520,9 +517,8 @@ struct kilni_vk_hw {
 	unsigned pages, pages_most;
 	uint64_t taken_bytes;
 	struct kilni_vk_block *left_over; /* pages freed when it was lost */
-	pthread_mutex_t staging_lock; /* of the lanes, for a whole copy */
-	struct kilni_vk_lane lane[KILNI_VK_LANES];
-	unsigned lanes;
+	struct kilni_staging staging;
+	struct kilni_vk_lane lane[KILNI_STAGING_LANES]; /* under its lock */
 	pthread_mutex_t pins_lock; /* for a moment, never for a copy */
 	pthread_cond_t pins_left;  /* a pin is not used any more */
 	struct kilni_vk_pin *pins;

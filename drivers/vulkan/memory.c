@@ -222,7 +222,6 @@ void kilni_vk_memory_close(struct kilni_vk_hw *hw)
 		kilni_vk_block_destroy(hw, page);
 		free(page);
 	}
-	kilni_vk_staging_close(hw);
 	kilni_vk_pins_close(hw);
 	free(hw->page);
 }

@@ -147,10 +147,10 @@ static void pin_during_a_copy(void)
 	struct kiln_tensor *t = KILN_TENSOR_NONE;
 	pthread_t thread;
 
-	hold("cuStreamSynchronize");
+	hold("cuEventSynchronize");
 	OK(pthread_create(&thread, NULL, upload, &t));
 	wait_until_held();
-	expect(holds(), "the copy does not wait for its stream");
+	expect(holds(), "the copy does not wait");
 	stage();
 	OK(kiln_device_unstage(device, &range, 1));
 	expect(!kiln_device_pins(device, range.data, 1), "still pinned");

@@ -458,8 +458,8 @@ static void *do_upload(void *arg)
 
 static void wait_for_upload(struct kilni_vk_hw *hw)
 {
-	while (!pthread_mutex_trylock(&hw->staging_lock)) {
-		pthread_mutex_unlock(&hw->staging_lock);
+	while (!pthread_mutex_trylock(&hw->staging.lock)) {
+		pthread_mutex_unlock(&hw->staging.lock);
 		usleep(1000);
 	}
 }
