@@ -3,7 +3,7 @@
  * sched - what queueing costs: who drains the rings and when, one enqueue, one
  * completion across threads, and many streams at once.
  *
- * usage: sched [DEVICE] [drain|enqueue|complete|many|stage|replay]...
+ * usage: sched [DEVICE] [drain|enqueue|complete|many|replay]...
  *
  * drain: for each policy nanoseconds of the caller for one op and of the whole
  *        for one op, small ops (64 elements behind a large one) and large ones
@@ -11,7 +11,6 @@
  * enqueue: nanoseconds of the caller's core for an op on a busy stream.
  * complete: microseconds from the end of the work to the thread that waits.
  * many: 64 streams, 1,000,000 ops; the process's memory before and after.
- * stage: rate of uploads and reads of 64 MiB, marked for transfers and not.
  * replay: nanoseconds for one of 1000 small ops, eagerly and in a graph: of the
  *         caller, and of the whole with a sync; and for one of few.
  *
@@ -342,52 +341,6 @@ static void bench_many(void)
 	kiln_device_release(device);
 }
 
-/* ---- marked memory ---- */
-
-#define MOVED_BYTES ((size_t)64 << 20)
-
-/* GB/s up and down, best of some rounds. */
-static void move(struct kiln_device *device, void *memory, const char *what)
-{
-	const int64_t shape[] = { MOVED_BYTES };
-	struct kiln_tensor *t = KILN_TENSOR_NONE;
-	double up[ROUNDS], down[ROUNDS], start;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		start = now_ns();
-		TRY(kiln_tensor_from_data(&t, device, KILN_U8, 1, shape,
-					  memory, MOVED_BYTES));
-		up[i] = now_ns() - start;
-		start = now_ns();
-		TRY(kiln_tensor_read(t, memory, MOVED_BYTES));
-		down[i] = now_ns() - start;
-	}
-	printf("| %s, up / down | %.1f / %.1f GB/s |\n", what,
-	       (double)MOVED_BYTES / least(0, up),
-	       (double)MOVED_BYTES / least(0, down));
-	kiln_tensor_release(t);
-}
-
-static void bench_stage(void)
-{
-	struct kiln_host_range range = { malloc(MOVED_BYTES), MOVED_BYTES };
-	struct kiln_device *device = NULL;
-
-	if (!range.data)
-		exit(EXIT_FAILURE);
-	memset(range.data, 1, MOVED_BYTES);
-	TRY(kiln_device_open(&device, selector));
-	move(device, range.data, "memory as it is");
-	TRY(kiln_device_stage(device, &range, 1));
-	move(device, range.data,
-	     kiln_device_pins(device, range.data, MOVED_BYTES)
-		     ? "marked, pinned"
-		     : "marked, not pinned");
-	TRY(kiln_device_unstage(device, &range, 1));
-	kiln_device_release(device);
-	free(range.data);
-}
-
 /* ---- graphs ---- */
 
 struct chain {
@@ -460,7 +413,6 @@ static const struct {
 	      { "enqueue", bench_enqueue },
 	      { "complete", bench_complete },
 	      { "many", bench_many },
-	      { "stage", bench_stage },
 	      { "replay", bench_replay } };
 
 int main(int argc, char **argv)

@@ -28,6 +28,11 @@ KILN_BEGIN_DECLS
  * transfers (kiln_device_describe tells both): there a copy begins when what
  * the device was handed before is done.
  *
+ * Between a GPU and memory that is not marked (kiln_device_stage) data goes by
+ * way of memory of kiln's own, up to 64 MiB for a device from the first large
+ * copy on, and from 4 MiB on by up to 8 threads that live as long as the copy,
+ * of one CPU each that the process may use.
+ *
  * The host's buffers belong to the transfer from the call until its completion
  * is in the ring, whatever the status; if the call fails, they never did.
  */
