@@ -164,11 +164,21 @@ static enum kiln_status open_device(struct kilni_vk_hw *hw)
 	return KILN_OK;
 }
 
+/* Of both lists. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kilni_vk_hw *open_devices, *left_devices;
+
 /*
  * What a device that hangs may still use stays where it is, reachable from
  * here; nothing else can be done about it.
  */
-static struct kilni_vk_hw *left_behind;
+static void leave_behind(struct kilni_vk_hw *hw)
+{
+	pthread_mutex_lock(&open_lock);
+	hw->next_open = left_devices;
+	left_devices = hw;
+	pthread_mutex_unlock(&open_lock);
+}
 
 /* Takes half-opened ones. */
 static void close_device(struct kilni_vk_hw *hw)
@@ -181,7 +191,7 @@ static void close_device(struct kilni_vk_hw *hw)
 		kilni_vk_engines_close(hw);
 	}
 	if (hw->hung) {
-		__atomic_store_n(&left_behind, hw, __ATOMIC_RELAXED);
+		leave_behind(hw);
 		return;
 	}
 	if (hw->vk.DestroyDevice)
@@ -191,9 +201,6 @@ static void close_device(struct kilni_vk_hw *hw)
 }
 
 /* ---- exit ---- */
-
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kilni_vk_hw *open_devices;
 
 /*
  * The vendor's library is taken down when the process exits, whatever is in

@@ -6,10 +6,12 @@
  * other queue is at, as a GPU's copy engine does.
  *
  * What a family of its own forbids ends the process with a message: kernels
- * in its commands, commands or buffers of the other family alone, an object
- * that is destroyed while a copy uses it.
+ * in its commands, commands or buffers of the other family alone, copies
+ * without barriers, an object that is destroyed while a copy uses it, bytes
+ * that somebody writes meanwhile.
  *
- * KILN_STUB_TRANSFER_US: each copy lasts that much longer.
+ * KILN_STUB_TRANSFER_US: each copy lasts that much longer, when its bytes have
+ * been moved.
  */
 #define VK_NO_PROTOTYPES
 #include <vulkan/vk_icd.h>
@@ -45,6 +47,7 @@
 	X(DestroyCommandPool)                                                  \
 	X(ResetCommandPool)                                                    \
 	X(AllocateCommandBuffers)                                              \
+	X(EndCommandBuffer)                                                    \
 	X(CmdCopyBuffer)                                                       \
 	X(CmdPipelineBarrier)                                                  \
 	X(CmdBindPipeline)                                                     \
@@ -72,22 +75,6 @@ static _Noreturn void die(const char *why)
 	abort();
 }
 
-static void open_below(void)
-{
-	const char *path = getenv("KILN_STUB_ICD");
-
-	if (library)
-		return;
-	library = dlopen(path ? path : "", RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		die(dlerror());
-	*(void **)&instance_below = dlsym(library, "vk_icdGetInstanceProcAddr");
-	*(void **)&physical_below =
-		dlsym(library, "vk_icdGetPhysicalDeviceProcAddr");
-	if (!instance_below || !physical_below)
-		die("KILN_STUB_ICD is no driver");
-}
-
 /* ---- what is noted of objects ---- */
 
 /* The lock is held for all of it. */
@@ -100,6 +87,7 @@ struct note {
 	uint64_t pool;         /* of commands */
 	char *memory;          /* of a buffer, once it is bound */
 	unsigned users;        /* copies that are under way */
+	bool seen, shown;      /* of commands: by copies, to the host */
 	unsigned copies;
 	struct copy {
 		struct note *from, *to;
@@ -201,12 +189,17 @@ static void carry_out(const struct note *c)
 {
 	const char *us = getenv("KILN_STUB_TRANSFER_US");
 
-	if (us)
-		usleep((useconds_t)atoi(us));
-	for (unsigned i = 0; i < c->copies; i++)
-		memcpy(c->copy[i].to->memory + c->copy[i].region.dstOffset,
-		       c->copy[i].from->memory + c->copy[i].region.srcOffset,
-		       c->copy[i].region.size);
+	for (unsigned i = 0; i < c->copies; i++) {
+		const VkBufferCopy *region = &c->copy[i].region;
+		char *from = c->copy[i].from->memory + region->srcOffset;
+		char *to = c->copy[i].to->memory + region->dstOffset;
+
+		memcpy(to, from, region->size);
+		if (us)
+			usleep((useconds_t)atoi(us));
+		if (memcmp(to, from, region->size) != 0)
+			die("written while a copy uses it");
+	}
 }
 
 static void finish(struct queue *q, struct job *job)
@@ -217,15 +210,18 @@ static void finish(struct queue *q, struct job *job)
 		.value = job->value,
 	};
 
+	/* What it tells may have the commands and buffers at once. */
 	pthread_mutex_lock(&lock);
 	use(job->commands, -1);
-	q->busy = false;
-	pthread_cond_broadcast(&moved);
 	pthread_mutex_unlock(&lock);
 	if (job->semaphore &&
 	    below.SignalSemaphore(q->device, &signal) != VK_SUCCESS)
 		die("vkSignalSemaphore fails");
 	free(job);
+	pthread_mutex_lock(&lock);
+	q->busy = false;
+	pthread_cond_broadcast(&moved);
+	pthread_mutex_unlock(&lock);
 }
 
 static void *run(void *arg)
@@ -333,6 +329,34 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(VkQueue queue,
 				    "to the first");
 	}
 	return q ? VK_SUCCESS : below.QueueSubmit(queue, count, info, fence);
+}
+
+/* ---- the library below ---- */
+
+/* A forked child has none of it: it opens devices of its own. */
+static void forget_all(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pthread_cond_init(&moved, NULL);
+	buffers = pools = commands = NULL;
+	queues = NULL;
+}
+
+static void open_below(void)
+{
+	const char *path = getenv("KILN_STUB_ICD");
+
+	if (library)
+		return;
+	pthread_atfork(NULL, NULL, forget_all);
+	library = dlopen(path ? path : "", RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		die(dlerror());
+	*(void **)&instance_below = dlsym(library, "vk_icdGetInstanceProcAddr");
+	*(void **)&physical_below =
+		dlsym(library, "vk_icdGetPhysicalDeviceProcAddr");
+	if (!instance_below || !physical_below)
+		die("KILN_STUB_ICD is no driver");
 }
 
 /* ---- families and devices ---- */
@@ -531,6 +555,7 @@ static void empty_pool(VkCommandPool pool, bool gone)
 		if ((*at)->users)
 			die("commands are reset while they are carried out");
 		(*at)->copies = 0;
+		(*at)->seen = (*at)->shown = false;
 		if (gone)
 			forget(at);
 		else
@@ -593,6 +618,9 @@ static VKAPI_ATTR void VKAPI_CALL copy_buffer(VkCommandBuffer buffer,
 		copy->region = region[i];
 		if (!copy->from || !copy->to)
 			die("a buffer that the second family may not use");
+		if (!c->seen)
+			die("no barrier ahead of a copy");
+		c->shown = false;
 	}
 	pthread_mutex_unlock(&lock);
 	if (!c)
@@ -611,14 +639,35 @@ static VKAPI_ATTR void VKAPI_CALL barrier(
 					   VK_PIPELINE_STAGE_HOST_BIT |
 					   VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 
-	if (is_noted(&commands, number(buffer))) {
+	struct note *c;
+
+	pthread_mutex_lock(&lock);
+	c = *find(&commands, number(buffer));
+	if (c) {
 		if ((from | to) & ~known)
 			die("a barrier with stages that the second family has "
 			    "not got");
-		return;
+		c->seen |= (to & VK_PIPELINE_STAGE_TRANSFER_BIT) != 0;
+		c->shown |= (from & VK_PIPELINE_STAGE_TRANSFER_BIT) &&
+			    (to & VK_PIPELINE_STAGE_HOST_BIT);
 	}
+	pthread_mutex_unlock(&lock);
+	if (c)
+		return;
 	below.CmdPipelineBarrier(buffer, from, to, flags, memories, memory,
 				 ranges, range, images, image);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL end_commands(VkCommandBuffer buffer)
+{
+	const struct note *c;
+
+	pthread_mutex_lock(&lock);
+	c = *find(&commands, number(buffer));
+	if (c && c->copies && !c->shown)
+		die("no barrier between a copy and the host");
+	pthread_mutex_unlock(&lock);
+	return below.EndCommandBuffer(buffer);
 }
 
 static void only_first(VkCommandBuffer buffer, const char *what)
@@ -682,6 +731,7 @@ static const struct {
 	ABOVE(DestroyCommandPool, destroy_pool),
 	ABOVE(ResetCommandPool, reset_pool),
 	ABOVE(AllocateCommandBuffers, allocate_commands),
+	ABOVE(EndCommandBuffer, end_commands),
 	ABOVE(CmdCopyBuffer, copy_buffer),
 	ABOVE(CmdPipelineBarrier, barrier),
 	ABOVE(CmdBindPipeline, bind_pipeline),
