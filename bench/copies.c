@@ -19,7 +19,7 @@
 
 #define ROUNDS 9
 #define ROUNDS_SMALL 101       /* of a number's transfers */
-#define KERNELS 100
+#define KERNELS 100            /* beside a transfer, and more for a large one */
 #define KERNEL_BYTES ((int64_t)1 << 29) /* that each reads, and writes */
 #define KERNEL_BYTES_CPU ((int64_t)1 << 18)
 #define MIB ((int64_t)1 << 20)
@@ -90,8 +90,14 @@ static void transfer(struct job *job, int64_t bytes, bool up)
 
 struct took {
 	double us, worst_us;   /* of a transfer: median, most */
-	double kernels_us;     /* median, of those that it was beside */
+	double whole_us;       /* with the kernels that it was beside */
 };
+
+/* So many that they take longer than the transfer. */
+static int kernels_for(int64_t bytes)
+{
+	return KERNELS + (int)(bytes / MIB / 2);
+}
 
 static struct took measure(struct job *job, int64_t bytes, bool up, int kernels)
 {
@@ -110,19 +116,19 @@ static struct took measure(struct job *job, int64_t bytes, bool up, int kernels)
 		TRY(kiln_stream_sync(job->compute));
 		whole[round] = now_us() - begin;
 	}
-	result.kernels_us = median(whole, rounds);
+	result.whole_us = median(whole, rounds);
 	result.us = median(took, rounds);
 	result.worst_us = took[rounds - 1];
 	return result;
 }
 
-static double kernels_alone_us(struct job *job)
+static double kernels_alone_us(struct job *job, int kernels)
 {
 	double whole[ROUNDS], begin;
 
 	for (int i = -1; i < ROUNDS; i++) {
 		begin = now_us();
-		start_kernels(job, KERNELS);
+		start_kernels(job, kernels);
 		TRY(kiln_stream_sync(job->compute));
 		whole[i < 0 ? 0 : i] = now_us() - begin;
 	}
@@ -140,15 +146,19 @@ static void print_took(struct took took, int64_t bytes)
 
 static void print_rows(struct job *job, int64_t bytes, const char *what)
 {
+	const int kernels = kernels_for(bytes);
+	double without = kernels_alone_us(job, kernels);
+
 	for (int up = 1; up >= 0; up--) {
 		struct took alone = measure(job, bytes, up, 0);
-		struct took beside = measure(job, bytes, up, KERNELS);
+		struct took beside = measure(job, bytes, up, kernels);
 
 		printf("| %lld bytes%s %s", (long long)bytes, what,
 		       up ? "up" : "down");
 		print_took(alone, bytes);
 		print_took(beside, bytes);
-		printf(" | %.1f ms |\n", 1e-3 * beside.kernels_us);
+		printf(" | %.1f ms (%.1f) |\n", 1e-3 * beside.whole_us,
+		       1e-3 * without);
 		fflush(stdout);
 	}
 }
@@ -164,32 +174,37 @@ static void print_size(struct job *job, int64_t bytes)
 	TRY(kiln_device_unstage(job->device, &range, 1));
 }
 
+/* A number of MiB, in bytes. */
+static int64_t bytes_of(const char *text)
+{
+	int64_t bytes = atoi(text) * MIB;
+
+	if (bytes < MIB || bytes > 65536 * MIB) {
+		fprintf(stderr, "copies: MIB is 1 to 65536\n");
+		exit(2);
+	}
+	return bytes;
+}
+
 int main(int argc, char **argv)
 {
 	int64_t most = MIB;
 	struct job job;
 
-	for (int i = 2; i < argc; i++) {
-		int64_t bytes = atoi(argv[i]) * MIB;
-
-		if (bytes < MIB || bytes > 65536 * MIB) {
-			fprintf(stderr, "copies: MIB is 1 to 65536\n");
-			return 2;
-		}
-		most = bytes > most ? bytes : most;
-	}
 	if (argc < 2) {
 		fprintf(stderr, "usage: copies DEVICE [MIB]...\n");
 		return 2;
 	}
+	for (int i = 2; i < argc; i++)
+		if (bytes_of(argv[i]) > most)
+			most = bytes_of(argv[i]);
 	open_job(&job, argv[1], most);
-	printf("| %s; median (worst) | alone | beside kernels | those, %.1f ms "
-	       "alone |\n|---|---|---|---|\n",
-	       kiln_device_selector(job.device),
-	       1e-3 * kernels_alone_us(&job));
+	printf("| %s; median (worst) | alone | beside kernels | all of that "
+	       "(the kernels alone) |\n|---|---|---|---|\n",
+	       kiln_device_selector(job.device));
 	print_rows(&job, 4, "");
 	for (int i = 2; i < argc; i++)
-		print_size(&job, atoi(argv[i]) * MIB);
+		print_size(&job, bytes_of(argv[i]));
 	close_job(&job);
 	return 0;
 }

@@ -142,6 +142,19 @@ static void move_blocks(struct work *w, unsigned first, unsigned lanes)
 		note_failure(w, finish_block(w, first + i));
 }
 
+static void take_part(struct work *w, unsigned first, unsigned lanes)
+{
+	struct kilni_staging *s = w->copy->staging;
+	enum kiln_status status = s->ops->enter ? s->ops->enter(s) : KILN_OK;
+
+	note_failure(w, status);
+	if (status != KILN_OK)
+		return;
+	move_blocks(w, first, lanes);
+	if (s->ops->leave)
+		s->ops->leave(s);
+}
+
 struct helper {
 	struct work *work;
 	unsigned lane;
@@ -153,7 +166,7 @@ static void *help(void *arg)
 {
 	struct helper *helper = arg;
 
-	move_blocks(helper->work, helper->lane, 2);
+	take_part(helper->work, helper->lane, 2);
 	return NULL;
 }
 
@@ -168,7 +181,7 @@ static void move_all(struct work *w, unsigned lanes)
 		helper[i].runs = !kilni_spawn(&helper[i].thread, NULL, help,
 					      &helper[i]);
 	}
-	move_blocks(w, 0, lanes < 2 ? 1 : 2);
+	take_part(w, 0, lanes < 2 ? 1 : 2);
 	for (unsigned i = 1; i < w->threads; i++)
 		if (helper[i].runs)
 			pthread_join(helper[i].thread, NULL);
@@ -186,7 +199,7 @@ static unsigned cpus(void)
 	return count > 1 ? (unsigned)count : 1;
 }
 
-/* A function of the size alone, and of the CPUs. */
+/* A function of the size alone, and of the CPUs that the caller may use. */
 static unsigned threads_for(uint64_t bytes)
 {
 	uint64_t most = kilni_min_u64(KILNI_STAGING_LANES / 2,

@@ -33,6 +33,13 @@ struct kilni_staged {
 /* A driver's part. Lanes of one copy are asked for by several threads. */
 struct kilni_staging_ops {
 	/*
+	 * Around what a thread starts and finishes of a copy, where the driver
+	 * needs that (else NULL): before any of it travels.
+	 */
+	enum kiln_status (*enter)(struct kilni_staging *staging);
+	void (*leave)(struct kilni_staging *staging);
+
+	/*
 	 * Makes a lane: *memory are KILNI_STAGING_LANE_BYTES. On failure
 	 * nothing of it is left. One at a time, as is close.
 	 */

@@ -237,7 +237,8 @@ static int make_lane(cu_event *done, char **memory)
 	result = kilni_cuda.event_create(done, CU_EVENT_NO_TIMING);
 	if (result != CU_OK)
 		(void)kilni_cuda.host_free(pinned);
-	*memory = pinned;
+	else
+		*memory = pinned;
 	return result;
 }
 
@@ -283,15 +284,27 @@ static const char *direction(const struct kilni_staged *copy)
 	return copy->up ? "copy to the device" : "copy from the device";
 }
 
+static enum kiln_status enter_context(struct kilni_staging *lanes)
+{
+	return kilni_cuda_enter(hw_of(lanes));
+}
+
+static void leave_context(struct kilni_staging *lanes)
+{
+	(void)lanes;
+	kilni_cuda_leave();
+}
+
 static enum kiln_status start_lane(const struct kilni_staged *copy,
 				   unsigned lane, uint64_t offset,
 				   uint64_t bytes)
 {
 	struct kilni_cuda_hw *hw = hw_of(copy->staging);
 
-	WITHIN(hw, direction(copy),
-	       start_on(&hw->staging, copy, lane, offset, bytes));
-	return KILN_OK;
+	return kilni_cuda_check(hw,
+				start_on(&hw->staging, copy, lane, offset,
+					 bytes),
+				direction(copy));
 }
 
 static enum kiln_status finish_lane(const struct kilni_staged *copy,
@@ -300,12 +313,14 @@ static enum kiln_status finish_lane(const struct kilni_staged *copy,
 	struct kilni_cuda_hw *hw = hw_of(copy->staging);
 
 	(void)alone;
-	WITHIN(hw, direction(copy), finish_on(&hw->staging, lane));
-	return KILN_OK;
+	return kilni_cuda_check(hw, finish_on(&hw->staging, lane),
+				direction(copy));
 }
 
 /* Pinned memory is slow to get: not before the first copy. */
 static const struct kilni_staging_ops staging_ops = {
+	.enter = enter_context,
+	.leave = leave_context,
 	.open = open_lane,
 	.close = close_lane,
 	.start = start_lane,

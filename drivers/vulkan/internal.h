@@ -30,6 +30,13 @@ static inline struct kilni_vk_hw *kilni_vk_hw_of(const struct kilni_hw *hw)
 
 /* ---- what there is (physical.c) ---- */
 
+/* What VkQueues are for. */
+enum kilni_vk_engines {
+	KILNI_VK_COMPUTES,
+	KILNI_VK_TRANSFERS,        /* where a family does nothing else */
+	KILNI_VK_ENGINES
+};
+
 /* A physical device, as it is before anything is opened. */
 struct kilni_vk_physical {
 	VkPhysicalDevice device;
@@ -42,8 +49,8 @@ struct kilni_vk_physical {
 	uint64_t max_buffer_bytes;
 	uint64_t heap_bytes;       /* of the largest device-local heap */
 	uint64_t import_alignment; /* of the host's memory; 0: not imported */
-	uint32_t family[2];        /* that computes; that only transfers */
-	unsigned families;         /* of them; 1: the first transfers too */
+	uint32_t family[KILNI_VK_ENGINES];
+	unsigned families;         /* of them; 1: it transfers too */
 	unsigned timestamp_bits;   /* of the first's clock; 0: it has none */
 	unsigned ordinal;          /* libvulkan's own number */
 	unsigned denormals;        /* widths asked to keep them: 16, 32, 64 */
@@ -113,9 +120,9 @@ void kilni_vk_sleep(struct kilni_vk_hw *hw, struct kilni_vk_engine *engine,
 
 /*
  * Transfers, outside of any queue's order: handed over, and waited for until
- * the semaphore has the value that came with them. Of several in
- * vkWaitSemaphores some wake 10 ms late on an H200: so only who is alone may
- * wait there.
+ * the semaphore has the value that came with them. Of several threads that wait
+ * in the driver for one semaphore some wake 10 ms late on an H200: so only who
+ * is alone waits there.
  */
 enum kiln_status kilni_vk_start_now(struct kilni_vk_hw *hw,
 				    VkCommandBuffer commands, uint64_t *value);
@@ -143,6 +150,10 @@ enum kilni_vk_use {
 
 enum kiln_status kilni_vk_memory_open(struct kilni_vk_hw *hw);
 void kilni_vk_memory_close(struct kilni_vk_hw *hw);
+/* A buffer of both families' where there are two; info is all else of it. */
+enum kiln_status kilni_vk_buffer_create(struct kilni_vk_hw *hw,
+					VkBufferCreateInfo info,
+					VkBuffer *buffer);
 enum kiln_status kilni_vk_block_create(struct kilni_vk_hw *hw,
 				       enum kilni_vk_use use, uint64_t bytes,
 				       struct kilni_vk_block *block);
@@ -526,7 +537,7 @@ struct kilni_vk_hw {
 
 	struct kilni_vk_pipelines pipelines;
 
-	struct kilni_vk_engine engine[2]; /* of the physical's families */
+	struct kilni_vk_engine engine[KILNI_VK_ENGINES];
 
 	/* Batches and the states of queues. */
 	pthread_mutex_t lock;
@@ -559,13 +570,15 @@ static inline bool kilni_vk_is_lost(const struct kilni_vk_hw *hw)
 /* What batches are handed to, and what transfers are. */
 static inline struct kilni_vk_engine *kilni_vk_computes(struct kilni_vk_hw *hw)
 {
-	return &hw->engine[0];
+	return &hw->engine[KILNI_VK_COMPUTES];
 }
 
 static inline struct kilni_vk_engine *
 kilni_vk_transfers(struct kilni_vk_hw *hw)
 {
-	return &hw->engine[hw->physical->families - 1];
+	return &hw->engine[hw->physical->families > KILNI_VK_TRANSFERS
+				   ? KILNI_VK_TRANSFERS
+				   : KILNI_VK_COMPUTES];
 }
 
 /* Of a batch that is completed; false: the device was lost before. */
@@ -574,7 +587,8 @@ static inline bool kilni_vk_ran(const struct kilni_vk_hw *hw,
 {
 	return !kilni_vk_is_lost(hw) ||
 	       batch->value <=
-		       __atomic_load_n(&hw->engine[0].reached, __ATOMIC_ACQUIRE);
+		       __atomic_load_n(&hw->engine[KILNI_VK_COMPUTES].reached,
+				       __ATOMIC_ACQUIRE);
 }
 
 /* device.c */

@@ -64,6 +64,18 @@ static enum kiln_status choose_type(struct kilni_vk_hw *hw,
 
 /* ---- blocks ---- */
 
+enum kiln_status kilni_vk_buffer_create(struct kilni_vk_hw *hw,
+					VkBufferCreateInfo info,
+					VkBuffer *buffer)
+{
+	info.queueFamilyIndexCount = hw->physical->families;
+	info.pQueueFamilyIndices = hw->physical->family;
+	info.sharingMode = hw->physical->families > 1
+				   ? VK_SHARING_MODE_CONCURRENT
+				   : VK_SHARING_MODE_EXCLUSIVE;
+	return KILNI_VK(hw, CreateBuffer, hw->device, &info, NULL, buffer);
+}
+
 static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
 				      VkBuffer *buffer)
 {
@@ -74,15 +86,9 @@ static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
 			 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
 			 VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
 			 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-		.sharingMode = hw->physical->families > 1
-				       ? VK_SHARING_MODE_CONCURRENT
-				       : VK_SHARING_MODE_EXCLUSIVE,
-		.queueFamilyIndexCount = hw->physical->families,
-		.pQueueFamilyIndices = hw->physical->family,
 	};
 
-	return KILNI_VK(hw, CreateBuffer, hw->device, &info, NULL,
-			buffer);
+	return kilni_vk_buffer_create(hw, info, buffer);
 }
 
 static enum kiln_status allocate(struct kilni_vk_hw *hw,

@@ -339,18 +339,20 @@ static void find_families(const struct kilni_vk_loader *vk,
 			  struct kilni_vk_physical *p)
 {
 	VkQueueFamilyProperties family[FAMILIES_MOST];
-	uint32_t count = FAMILIES_MOST;
+	uint32_t count = FAMILIES_MOST, computes, transfers;
 
 	vk->GetPhysicalDeviceQueueFamilyProperties(p->device, &count, family);
-	p->family[0] = find_computing(family, count);
-	if (p->family[0] == count) {
+	p->family[KILNI_VK_COMPUTES] = computes =
+		find_computing(family, count);
+	if (computes == count) {
 		miss(p, COMPUTE_QUEUE);
 		return;
 	}
 	if (!is_hidden("timestampValidBits"))
-		p->timestamp_bits = family[p->family[0]].timestampValidBits;
-	p->family[1] = find_transferring(family, count);
-	p->families = p->family[1] < count ? 2 : 1;
+		p->timestamp_bits = family[computes].timestampValidBits;
+	p->family[KILNI_VK_TRANSFERS] = transfers =
+		find_transferring(family, count);
+	p->families = transfers < count ? 2 : 1;
 }
 
 static void measure_heap(const struct kilni_vk_loader *vk,

@@ -39,15 +39,9 @@ static enum kiln_status create_buffer(struct kilni_vk_hw *hw, uint64_t bytes,
 		.size = bytes,
 		.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
 			 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-		.sharingMode = hw->physical->families > 1
-				       ? VK_SHARING_MODE_CONCURRENT
-				       : VK_SHARING_MODE_EXCLUSIVE,
-		.queueFamilyIndexCount = hw->physical->families,
-		.pQueueFamilyIndices = hw->physical->family,
 	};
 
-	return KILNI_VK(hw, CreateBuffer, hw->device, &info, NULL,
-			buffer);
+	return kilni_vk_buffer_create(hw, info, buffer);
 }
 
 /* The first coherent type that the memory and the buffer may have. */

@@ -23,15 +23,16 @@ KILN_BEGIN_DECLS
  * It is on no stream of the caller's: kiln_device_sync waits for it,
  * kiln_stream_sync does not.
  *
- * So it passes the kernels of others that the device is at. Not so on Vulkan
- * devices whose memory the host does not reach well and that have no queue for
- * transfers (kiln_device_describe tells both): there a copy begins when what
- * the device was handed before is done.
+ * It does not wait for kernels of other streams that run on the device. Not so
+ * on Vulkan devices whose memory the host does not reach well and that have no
+ * queue for transfers (kiln_device_describe tells both): there a copy begins
+ * when what the device was handed before is done.
  *
- * Between a GPU and memory that is not marked (kiln_device_stage) data goes by
- * way of memory of kiln's own, up to 64 MiB for a device from the first large
- * copy on, and from 4 MiB on by up to 8 threads that live as long as the copy,
- * of one CPU each that the process may use.
+ * Where the host does not reach the device's memory well, data that is not
+ * marked (kiln_device_stage) goes by way of memory of kiln's own, up to 64 MiB
+ * for a device from the first large copy on, and from 4 MiB on by up to 8
+ * threads that live as long as the copy, but by no more than the CPUs that the
+ * calling thread may use.
  *
  * The host's buffers belong to the transfer from the call until its completion
  * is in the ring, whatever the status; if the call fails, they never did.

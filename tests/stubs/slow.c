@@ -5,12 +5,15 @@
  * is told done; then the call ends, and its stream has what it should.
  * slow pins: a copy takes that long, and other memory is pinned and given back.
  * slow lost: the library loses the device in a copy of memory that is pinned.
+ * slow copies: copies take long, and one call fails: the program is told, and
+ * nothing travels any more when the device is closed.
  * slow ring: a short ring has room again when the device has done the work,
  * which here it has at once, though nobody waits for it.
  * Exit status 1: not so. It needs the library of tests/stubs.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,6 +164,41 @@ static void pin_during_a_copy(void)
 	free(range.data);
 }
 
+#define COPIED ((size_t)3 << 20)
+
+/* Whether a copy failed, and its bytes arrived where it did not. */
+static int copy(unsigned char value)
+{
+	unsigned char *from = malloc(COPIED), *to = malloc(COPIED);
+	struct kiln_tensor *t = KILN_TENSOR_NONE;
+	const int64_t bytes = COPIED;
+	enum kiln_status status;
+
+	expect(from && to, "memory");
+	memset(from, value, COPIED);
+	memset(to, 0, COPIED);
+	status = kiln_tensor_from_data(&t, device, KILN_U8, 1, &bytes, from,
+				       COPIED);
+	if (status == KILN_OK)
+		status = kiln_tensor_read(t, to, COPIED);
+	expect(status != KILN_OK || !memcmp(from, to, COPIED),
+	       "not what was copied");
+	kiln_tensor_release(t);
+	free(from);
+	free(to);
+	return status != KILN_OK;
+}
+
+static void copy_slowly(void)
+{
+	int failed = copy(1) + copy(2);
+
+	printf("%d failed\n", failed);
+	kiln_device_release(device);
+	/* What travelled yet would read memory that is gone. */
+	usleep(20000);
+}
+
 /* What may still be copied is the device's until that is closed. */
 static void lose_pinned_memory(void)
 {
@@ -233,11 +271,17 @@ static void keep_others_going(char *call)
 int main(int argc, char **argv)
 {
 	expect(argc == 2, "slow CALL");
-	OK(kiln_device_open(&device, "cuda"));
+	if (kiln_device_open(&device, "cuda") != KILN_OK) {
+		/* A call that fails there is told there. */
+		expect(!strcmp(argv[1], "copies"), kiln_error_message());
+		return 0;
+	}
 	if (!strcmp(argv[1], "pins"))
 		pin_during_a_copy();
 	else if (!strcmp(argv[1], "lost"))
 		lose_pinned_memory();
+	else if (!strcmp(argv[1], "copies"))
+		copy_slowly();
 	else if (!strcmp(argv[1], "ring"))
 		submit_on_a_short_ring();
 	else

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Vulkan driver, for the loader, that puts a second queue family onto
- * another one, which KILN_STUB_ICD names: Mesa's, on the CPU. The family only
- * transfers. A thread of the device's own carries its copies out, whatever the
- * other queue is at, as a GPU's copy engine does.
+ * A Vulkan driver, for the loader, that adds queue families to another one,
+ * which KILN_STUB_ICD names: Mesa's, on the CPU. One transfers, as one that
+ * decodes video does too, which nobody is to take. A thread of the device's own
+ * carries out the copies of the first, whatever Mesa's queue is at, as a GPU's
+ * copy engine does.
  *
  * What a family of its own forbids ends the process with a message: kernels
  * in its commands, commands or buffers of the other family alone, copies
@@ -95,7 +96,7 @@ struct note {
 	} copy[MOST_COPIES];
 };
 
-/* Buffers that both families may use; pools and commands of the second. */
+/* Buffers that both families may use; pools and commands for transfers. */
 static struct note *buffers, *pools, *commands;
 
 static struct note **find(struct note **list, uint64_t handle)
@@ -361,43 +362,53 @@ static void open_below(void)
 
 /* ---- families and devices ---- */
 
-static VkQueueFamilyProperties second_family(void)
+/* The first is Mesa's. */
+enum { VIDEO = 1, TRANSFERS, FAMILIES };
+
+/* The bit of decoding, which headers of before 2022 call a beta's. */
+#define DECODES 0x20
+
+static VkQueueFamilyProperties added_family(uint32_t number)
 {
 	return (VkQueueFamilyProperties){
-		.queueFlags = VK_QUEUE_TRANSFER_BIT,
+		.queueFlags = VK_QUEUE_TRANSFER_BIT |
+			      (number == VIDEO ? DECODES
+					       : VK_QUEUE_SPARSE_BINDING_BIT),
 		.queueCount = 1,
 		.minImageTransferGranularity = { 1, 1, 1 },
 	};
 }
 
-/* room: 0: they are only counted. True: the second has a place at 1. */
-static bool count_families(uint32_t *count, uint32_t room)
+/* How many there is room for; where they are only counted, none. */
+static uint32_t count_families(uint32_t *count, uint32_t room, bool counts)
 {
 	if (*count != 1)
 		die("KILN_STUB_ICD has not one family");
-	*count = room == 1 ? 1 : 2;
-	return room > 1;
+	*count = counts || room > FAMILIES ? FAMILIES : room;
+	return counts ? 0 : *count;
 }
 
 static VKAPI_ATTR void VKAPI_CALL
 families(VkPhysicalDevice device, uint32_t *count, VkQueueFamilyProperties *out)
 {
-	uint32_t room = out ? *count : 0;
+	uint32_t room = *count, all;
 
 	below.GetPhysicalDeviceQueueFamilyProperties(device, count, out);
-	if (count_families(count, room))
-		out[1] = second_family();
+	all = count_families(count, room, !out);
+	for (uint32_t i = 1; i < all; i++)
+		out[i] = added_family(i);
 }
 
 static VKAPI_ATTR void VKAPI_CALL families2(VkPhysicalDevice device,
 					    uint32_t *count,
 					    VkQueueFamilyProperties2 *out)
 {
-	uint32_t room = out ? *count : 0;
+	uint32_t room = *count, all;
 
 	below.GetPhysicalDeviceQueueFamilyProperties2(device, count, out);
-	if (count_families(count, room))
-		out[1].queueFamilyProperties = second_family();
+	all = count_families(count, room, !out);
+	for (uint32_t i = 1; i < all; i++)
+		out[i].queueFamilyProperties = added_family(i);
 }
 
 /* The driver below hears of its own family alone. */
@@ -413,7 +424,9 @@ create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
 	known.queueCreateInfoCount = 0;
 	known.pQueueCreateInfos = first;
 	for (uint32_t i = 0; i < info->queueCreateInfoCount; i++)
-		if (info->pQueueCreateInfos[i].queueFamilyIndex)
+		if (info->pQueueCreateInfos[i].queueFamilyIndex == VIDEO)
+			die("the family that decodes video is taken");
+		else if (info->pQueueCreateInfos[i].queueFamilyIndex)
 			second = true;
 		else
 			first[known.queueCreateInfoCount++] =
@@ -472,7 +485,7 @@ create_buffer(VkDevice device, const VkBufferCreateInfo *info,
 	bool shared = info->sharingMode == VK_SHARING_MODE_CONCURRENT &&
 		      info->queueFamilyIndexCount == 2 &&
 		      info->pQueueFamilyIndices[0] +
-				      info->pQueueFamilyIndices[1] == 1;
+				      info->pQueueFamilyIndices[1] == TRANSFERS;
 	VkResult result;
 
 	known.sharingMode = VK_SHARING_MODE_EXCLUSIVE;

@@ -30,6 +30,28 @@ KILN_STUB_CUDA="async=3000 writes=0" timeout 60 \
 KILN_STUB_CUDA='' timeout 60 "$builddir/tests/stubs/slow" pins
 KILN_STUB_CUDA=fail=cuMemcpyHtoDAsync_v2:1:719 timeout 60 \
 	"$builddir/tests/stubs/slow" lost
+
+# Copies of some ms each of which one call fails, by two threads of two lanes
+# where there are as many CPUs.
+count=$(mktemp)
+trap 'rm -f "$count"' EXIT
+KILN_STUB_CUDA=async=5000 KILN_STUB_CUDA_CALLS=$count \
+	timeout 60 "$builddir/tests/stubs/slow" copies
+n=1
+failed=0
+while [ "$n" -le "$(cat "$count")" ]; do
+	said=$(KILN_STUB_CUDA="async=5000 fail=*:$n:2" timeout 60 \
+		"$builddir/tests/stubs/slow" copies) || {
+		echo "slow copies: call $n fails: status $?: $said"
+		exit 1
+	}
+	[ "$said" != "1 failed" ] || failed=$((failed + 1))
+	n=$((n + 1))
+done
+[ $failed -gt 10 ] || {
+	echo "slow copies: only $failed calls failed in a copy"
+	exit 1
+}
 for settings in "" writes=0; do
 	KILN_STUB_CUDA=$settings KILN_RING_LIMIT=64 timeout 60 \
 		"$builddir/tests/stubs/slow" ring

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 
 #define MOST ((uint64_t)80 << 20)
 
-enum call { OPEN, START, FINISH, CALLS };
+enum call { OPEN, ENTER, START, FINISH, CALLS };
 
 static struct kilni_staging staging;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,13 +66,37 @@ static void close_lane(struct kilni_staging *s, unsigned lane)
 	free(s->lane[lane].memory);
 }
 
+static unsigned inside;        /* threads between enter and leave */
+
+static enum kiln_status enter(struct kilni_staging *s)
+{
+	enum kiln_status status = KILN_OK;
+
+	pthread_mutex_lock(&lock);
+	wrong |= s != &staging;
+	if (fails(ENTER))
+		status = failure("enter");
+	else
+		inside++;
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+static void leave(struct kilni_staging *s)
+{
+	pthread_mutex_lock(&lock);
+	wrong |= s != &staging || !inside;
+	inside--;
+	pthread_mutex_unlock(&lock);
+}
+
 static enum kiln_status start(const struct kilni_staged *copy, unsigned lane,
 			      uint64_t offset, uint64_t bytes)
 {
 	enum kiln_status status = KILN_OK;
 
 	pthread_mutex_lock(&lock);
-	wrong |= !opened[lane] || travelling[lane].busy || !bytes ||
+	wrong |= !opened[lane] || travelling[lane].busy || !bytes || !inside ||
 		 bytes > KILNI_STAGING_LANE_BYTES ||
 		 offset + bytes > copy->bytes;
 	if (fails(START))
@@ -91,7 +116,7 @@ static enum kiln_status finish(const struct kilni_staged *copy, unsigned lane,
 	enum kiln_status status = KILN_OK;
 
 	pthread_mutex_lock(&lock);
-	wrong |= !t->busy;
+	wrong |= !t->busy || !inside;
 	seen_alone |= alone;
 	seen_shared |= !alone;
 	if (fails(FINISH))
@@ -105,8 +130,14 @@ static enum kiln_status finish(const struct kilni_staged *copy, unsigned lane,
 	return status;
 }
 
-static const struct kilni_staging_ops ops = { open_lane, close_lane, start,
-					      finish };
+static const struct kilni_staging_ops ops = {
+	.enter = enter,
+	.leave = leave,
+	.open = open_lane,
+	.close = close_lane,
+	.start = start,
+	.finish = finish,
+};
 
 static void setup(void)
 {
@@ -133,6 +164,7 @@ static enum kiln_status copy(void *host, uint64_t at, uint64_t bytes, bool up)
 	pthread_mutex_lock(&staging.lock);
 	status = kilni_staging_copy(&staged);
 	pthread_mutex_unlock(&staging.lock);
+	ck_assert_uint_eq(inside, 0);
 	for (unsigned i = 0; i < KILNI_STAGING_LANES; i++) {
 		ck_assert(!travelling[i].busy);
 		ck_assert(!staging.lane[i].busy);
@@ -157,12 +189,44 @@ static const uint64_t sizes[] = {
 	(2 << 20) + 3, (4 << 20) - 1, 4 << 20, (16 << 20) + 12345, MOST - 100,
 };
 
+/* Two for each thread: one for 2 MiB, 8 at most, no more than CPUs. */
+static unsigned lanes_for(uint64_t bytes)
+{
+	unsigned threads = (unsigned)(bytes >> 21);
+	cpu_set_t set;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	if (threads > (unsigned)CPU_COUNT(&set))
+		threads = (unsigned)CPU_COUNT(&set);
+	if (threads > 8)
+		threads = 8;
+	if (bytes <= 512 << 10)
+		return 1;
+	return threads < 2 ? 2 : 2 * threads;
+}
+
+static void use_one_cpu(void)
+{
+	cpu_set_t set, one;
+	int cpu = 0;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	while (!CPU_ISSET(cpu, &set))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* By as many threads as it says; the second half of the loop on one CPU. */
 START_TEST(all_bytes_and_no_other)
 {
-	uint64_t bytes = sizes[_i];
+	uint64_t bytes = sizes[_i % (int)KILNI_COUNTOF(sizes)];
 	unsigned char *data = pattern(bytes, 1), *back = calloc(bytes, 1);
 
 	ck_assert_ptr_nonnull(back);
+	if (_i >= (int)KILNI_COUNTOF(sizes))
+		use_one_cpu();
 	memset(device, 0xee, MOST);
 	ck_assert_int_eq(copy(data, 50, bytes, true), KILN_OK);
 	ck_assert_int_eq(memcmp(device + 50, data, bytes), 0);
@@ -170,9 +234,9 @@ START_TEST(all_bytes_and_no_other)
 	ck_assert_int_eq(device[50 + bytes], 0xee);
 	ck_assert_int_eq(copy(back, 50, bytes, false), KILN_OK);
 	ck_assert_int_eq(memcmp(back, data, bytes), 0);
-	/* A small one has no need of more than one lane. */
-	ck_assert(bytes > 512 << 10 || staging.lanes == 1);
-	ck_assert(!seen_alone || !seen_shared);
+	ck_assert_uint_eq(staging.lanes, lanes_for(bytes));
+	ck_assert_int_eq(seen_shared, staging.lanes > 2);
+	ck_assert_int_eq(seen_alone, staging.lanes <= 2);
 	free(data);
 	free(back);
 }
@@ -294,7 +358,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 120);
 	tcase_add_loop_test(c, all_bytes_and_no_other, 0,
-			    (int)KILNI_COUNTOF(sizes));
+			    2 * (int)KILNI_COUNTOF(sizes));
 	tcase_add_loop_test(c, a_call_fails, 0, 2 * CALLS);
 	tcase_add_test(c, threads_that_cannot_be_had);
 	tcase_add_test(c, threads_take_turns);

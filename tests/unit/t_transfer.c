@@ -142,7 +142,8 @@ START_TEST(a_read_passes_kernels_at_work)
 	uint64_t start, end;
 
 	if (copies_wait_for_kernels())
-		printf("skipped: %s\n", kiln_device_describe(dev));
+		printf("skipped: no queue for transfers: %s\n",
+		       kiln_device_describe(dev));
 	OK(kiln_device_sync(dev));
 	for (int i = 0; i < 8 && !passed && !copies_wait_for_kernels(); i++) {
 		queue_kernels(x, 1000);

@@ -83,6 +83,10 @@ export KILN_TEST_DEVICE
 run "$builddir/tests/unit/t_profile"
 unset CK_RUN_CASE
 run "$builddir/tests/unit/t_graph"
+[ -f "$builddir/tests/stubs/.libs/transfers.so" ] || {
+	echo "no queue family for transfers: configure found no vulkan.pc"
+	exit 0
+}
 # Last, since the device is another one from here on.
 # shellcheck source=tests/vulkan/second_family.sh
 . "$srcdir/tests/vulkan/second_family.sh"
