@@ -3,9 +3,12 @@
  * copies DEVICE [MIB]...: what transfers between host and DEVICE take, from
  * memory that was marked for them (kiln_device_stage) and from other memory,
  * alone and while kernels of another stream run. copies_torch.py is the peer,
- * copies_vulkan.c what plain Vulkan reaches.
+ * copies_vulkan.c what plain Vulkan reaches. Marked memory has rows where the
+ * device pins it.
  *
  * KILN_VULKAN_HIDE="a queue for transfers" has a Vulkan device do without one.
+ *
+ *	cc -O2 -Iinclude bench/copies.c -Lbuild/.libs -lkiln -o copies
  */
 #include <stdbool.h>
 #include <stdint.h>

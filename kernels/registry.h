@@ -2,6 +2,8 @@
 #ifndef KILNI_REGISTRY_H
 #define KILNI_REGISTRY_H
 
+#include <stdint.h>
+
 /* The op registry as C: ids, names and classes, all from ops.def. */
 
 enum kilni_op {
@@ -69,6 +71,9 @@ int kilni_op_add(const char *name);
 
 /* Once, so that the child of a fork can add names too. */
 void kilni_op_fork_watch(void);
+
+/* Of what no operation wrote: data of the program's, or nothing yet. */
+#define KILNI_OP_NONE UINT32_MAX
 
 /* What comes before the op's name where a function is meant. */
 static inline const char *kilni_op_prefix(unsigned op)

@@ -15,8 +15,7 @@
 struct post {
 	uint64_t user, value;
 	enum kiln_status status;
-	uint32_t op;
-	bool has_op;
+	uint32_t op;                 /* or KILNI_OP_NONE */
 };
 
 /* Counters run on and wrap; a ring is as long as a power of two. */
@@ -165,7 +164,8 @@ enum kiln_status kilni_posting_take(struct kilni_posting *posting,
 				  "%s: %u completions are requested or not "
 				  "taken", fn, ring->capacity);
 	*posting = (struct kilni_posting){
-		.ring = kiln_completions_retain(ring), .user = user
+		.ring = kiln_completions_retain(ring), .user = user,
+		.op = KILNI_OP_NONE,
 	};
 	return KILN_OK;
 }
@@ -175,7 +175,7 @@ void kilni_posting_post(const struct kilni_posting *posting,
 {
 	struct post post = {
 		.user = posting->user, .value = value, .status = status,
-		.op = posting->op, .has_op = posting->has_op,
+		.op = posting->op,
 	};
 
 	put(posting->ring, &post);
@@ -260,7 +260,6 @@ enum kiln_status kiln_tensor_complete(struct kiln_tensor *tensor,
 	KILNI_TRY(new_request(&request, ring, user, __func__));
 	track = &tensor->storage->track;
 	request->posting.op = __atomic_load_n(&track->op, __ATOMIC_RELAXED);
-	request->posting.has_op = true;
 	return settle(request,
 		      kilni_signal_arm_track(track, tensor->device->sched,
 					     &request->signal));
@@ -291,7 +290,7 @@ static void describe(const struct post *post, struct kiln_completion *to)
 {
 	to->user = post->user;
 	to->status = post->status;
-	to->op = post->has_op ? kilni_ops[post->op].name : "";
+	to->op = post->op == KILNI_OP_NONE ? "" : kilni_ops[post->op].name;
 	to->value = post->value;
 }
 

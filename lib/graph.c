@@ -189,7 +189,7 @@ static void take_idle(void *context, enum kilni_recorder_state state, void *arg)
 	storage->bytes = request->bytes;
 	storage->fresh = state == KILNI_RECORDER_CAPTURING;
 	storage->track.writer = (struct kilni_use){ NULL, 0 };
-	storage->track.op = 0;
+	storage->track.op = KILNI_OP_NONE;
 	storage->track.unrun = false;
 	__atomic_store_n(&storage->holds, 2, __ATOMIC_RELAXED);
 	__atomic_store_n(&storage->refs, 1, __ATOMIC_RELEASE);
@@ -261,6 +261,9 @@ enum kiln_status kilni_window_refuse_read(const char *fn,
 	    kilni_window_refuse(fn, tensor->device) == KILN_OK)
 		return KILN_OK;
 	op = __atomic_load_n(&tensor->storage->track.op, __ATOMIC_RELAXED);
+	if (op == KILNI_OP_NONE)
+		return kilni_fail(KILN_ERR_CAPTURE, 0,
+				  "%s: not while the stream is captured", fn);
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
 			  "%s: the result of %s%s, not while the stream is "
 			  "captured",

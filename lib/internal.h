@@ -210,8 +210,7 @@ enum kiln_status kilni_stream_choose(const char *fn, struct kiln_device *device,
 struct kilni_posting {
 	struct kiln_completions *ring;
 	uint64_t user;
-	uint32_t op;
-	bool has_op;
+	uint32_t op;           /* or KILNI_OP_NONE */
 };
 
 /* Takes a place. KILN_ERR_BUSY: there is none. KILN_ERR_INVALID. */

@@ -131,10 +131,8 @@ static void done(struct kilni_move *move, enum kiln_status status)
 
 	if (!posting->ring)
 		return;
-	if (!transfer->write && i < transfer->pieces) {
+	if (!transfer->write && i < transfer->pieces)
 		posting->op = transfer->piece[i].op;
-		posting->has_op = true;
-	}
 	kilni_posting_post(posting, status, 0);
 }
 

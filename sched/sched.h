@@ -75,7 +75,7 @@ struct kilni_track {
 	int lock;
 	int busy;                   /* atomic; 0: no writer, no uses */
 	uint32_t count, capacity;
-	uint32_t op;                /* atomic: enum kilni_op that wrote it */
+	uint32_t op;                /* atomic: what wrote it, or KILNI_OP_NONE */
 	bool unrun;                 /* that was captured and has not run */
 	struct kilni_use writer;    /* stream NULL: nobody yet */
 	struct kilni_use near[2];   /* uses, until there are more */

@@ -7,7 +7,7 @@ void kilni_track_init(struct kilni_track *track)
 {
 	track->lock = 0;
 	track->busy = 0;
-	track->op = 0;
+	track->op = KILNI_OP_NONE;
 	track->unrun = false;
 	track->count = 0;
 	track->capacity = KILNI_COUNTOF(track->near);

@@ -100,12 +100,13 @@ static void explain(struct kilni_vk_hw *hw)
 		snprintf(subgroups, sizeof(subgroups), "subgroups of %u",
 			 hw->subgroup);
 	snprintf(hw->explain, sizeof(hw->explain),
-		 "%s; Vulkan %u.%u; %s; %s;%s%s host %s pages", p->deviceName,
+		 "%s; Vulkan %u.%u; %s; %s;%s%s queue for transfers; host %s "
+		 "pages", p->deviceName,
 		 VK_API_VERSION_MAJOR(p->apiVersion),
 		 VK_API_VERSION_MINOR(p->apiVersion), hw->physical->driver,
 		 subgroups,
 		 hw->physical->doubles ? "" : " no f64;",
-		 hw->physical->families > 1 ? " a queue for transfers;" : "",
+		 hw->physical->families > 1 ? " a" : " no",
 		 !hw->mapped[KILNI_VK_PAGES] ? "copies to and from"
 		 : hw->reads_mapped          ? "reads and writes"
 					     : "writes, copies from");

@@ -58,8 +58,8 @@ KILN_API void kiln_completions_release(struct kiln_completions *ring);
  * kiln_tensor_complete - posts when what last wrote the tensor is done
  * @user: comes back in the completion
  *
- * The completion carries the name of that op and its outcome: KILN_OK, its own
- * failure, or KILN_ERR_DEPENDENCY where it was cancelled because of another.
+ * The completion carries the name of that op ("": no op wrote the tensor yet)
+ * and its outcome: KILN_OK, its own failure, or KILN_ERR_DEPENDENCY where it was cancelled because of another.
  * That does not count as the report of the error: a read or sync still tells
  * it. Posted before the call returns where the work is done already. Hands the
  * work to the device; does not wait.

@@ -262,7 +262,11 @@ KILN_API unsigned kiln_device_workers(const struct kiln_device *device);
  * kiln_device_describe - one line on how the device was set up
  *
  * For the CPU: instruction-set level, number of workers and why that number.
- * Valid while the device lives. Cannot fail.
+ * For CUDA: name, address, compute capability, the driver. For Vulkan: name and
+ * version, the driver, what kernels have of subgroups, whether there is a queue
+ * for transfers, and how the host reaches the device's memory: "reads and
+ * writes" it, "writes, copies from" it or "copies to and from" it. For who reads
+ * it; what it says may change. Valid while the device lives. Cannot fail.
  */
 KILN_API const char *kiln_device_describe(const struct kiln_device *device);
 

@@ -45,8 +45,8 @@ KILN_BEGIN_DECLS
  * @user: comes back in the completion
  *
  * The data is as kiln_tensor_read gives it. The completion carries the name of
- * the op that last wrote the tensor, and what kiln_tensor_read would return:
- * KILN_OK, the error of that work (told once, as by a read;
+ * the op that last wrote the tensor ("": none has), and what kiln_tensor_read
+ * would return: KILN_OK, the error of that work (told once, as by a read;
  * kiln_stream_failure still has its text), KILN_ERR_DEPENDENCY,
  * KILN_ERR_DEVICE_LOST or a driver's error. Nothing is written where the work
  * failed. A small tensor that is there already has been copied, and the

@@ -55,6 +55,28 @@ START_TEST(what_is_done_is_posted_at_once)
 }
 END_TEST
 
+/* Data of the program's, and memory that nobody has written. */
+START_TEST(what_no_op_wrote_has_no_name)
+{
+	struct kiln_tensor *x = FLOATS(dev, 1, 2), *y = KILN_TENSOR_NONE;
+	const int64_t shape[] = { 2 };
+	float have[2];
+
+	OK(kiln_empty(&y, dev, KILN_F32, 1, shape));
+	OK(kiln_tensor_complete(x, ring, 1));
+	ck_assert_str_eq(wait_one(ring).op, "");
+	OK(kiln_tensor_complete(y, ring, 2));
+	ck_assert_str_eq(wait_one(ring).op, "");
+	OK(kiln_tensor_read_async(x, have, sizeof(have), ring, 3));
+	ck_assert_str_eq(wait_one(ring).op, "");
+	OK(kiln_neg(&x, x));
+	OK(kiln_tensor_read_async(x, have, sizeof(have), ring, 4));
+	ck_assert_str_eq(wait_one(ring).op, "neg");
+	kiln_tensor_release(x);
+	kiln_tensor_release(y);
+}
+END_TEST
+
 START_TEST(what_is_pending_is_posted_later)
 {
 	struct kiln_tensor *x = full_of(dev, BIG, 1), *y = KILN_TENSOR_NONE;
@@ -347,6 +369,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 300);
 	tcase_add_test(c, what_is_done_is_posted_at_once);
+	tcase_add_test(c, what_no_op_wrote_has_no_name);
 	tcase_add_test(c, what_is_pending_is_posted_later);
 	tcase_add_test(c, p10_the_blame_is_where_the_failure_was);
 	tcase_add_test(c, a_full_ring_is_busy);

@@ -30,7 +30,9 @@ static bool open_nth(int i)
 	if (asked && *asked && i)
 		return false;
 	dev = NULL;
-	if (kiln_device_open(&dev, asked && *asked ? asked : selectors[i]))
+	if (asked && *asked)
+		OK(kiln_device_open(&dev, asked));
+	else if (kiln_device_open(&dev, selectors[i]))
 		return false;
 	computes = strcmp(kiln_device_name(dev), "null") != 0;
 	return true;

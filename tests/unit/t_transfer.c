@@ -117,7 +117,7 @@ static bool copies_wait_for_kernels(void)
 {
 	const char *what = kiln_device_describe(dev);
 
-	return strstr(what, "copies") && !strstr(what, "queue for transfers");
+	return strstr(what, "copies") && strstr(what, "no queue for transfers");
 }
 
 static void queue_kernels(struct kiln_tensor *x, int count)
@@ -136,24 +136,23 @@ static void queue_kernels(struct kiln_tensor *x, int count)
  */
 START_TEST(a_read_passes_kernels_at_work)
 {
-	struct kiln_tensor *other = full_of(dev, BIG, 3);
+	struct kiln_tensor *other = full_of(dev, 4, 3);
 	bool passed = copies_wait_for_kernels();
 	uint64_t start, end;
 
 	if (passed)
-		printf("skipped: no queue for transfers: %s\n",
-		       kiln_device_describe(dev));
-	for (int64_t size = BIG; size <= 256 * BIG && !passed; size *= 4) {
+		printf("skipped: %s\n", kiln_device_describe(dev));
+	for (int64_t size = BIG; size <= 1024 * BIG && !passed; size *= 4) {
 		struct kiln_tensor *x = full_of(dev, size, 0);
 
 		OK(kiln_device_sync(dev));
 		queue_kernels(x, 1000);
 		start = kilni_now_ns();
-		OK(kiln_tensor_read(other, data, BIG * sizeof(float)));
+		OK(kiln_tensor_read(other, data, 4 * sizeof(float)));
 		end = kilni_now_ns();
 		OK(kiln_stream_sync(own));
 		passed = end - start < kilni_now_ns() - end;
-		expect_values(data, BIG, 3);
+		expect_values(data, 4, 3);
 		kiln_tensor_release(x);
 	}
 	ck_assert(passed);
