@@ -75,6 +75,12 @@ void kilni_op_fork_watch(void);
 /* Of what no operation wrote: data of the program's, or nothing yet. */
 #define KILNI_OP_NONE UINT32_MAX
 
+/* "" where it is KILNI_OP_NONE. */
+static inline const char *kilni_op_name(uint32_t op)
+{
+	return op == KILNI_OP_NONE ? "" : kilni_ops[op].name;
+}
+
 /* What comes before the op's name where a function is meant. */
 static inline const char *kilni_op_prefix(unsigned op)
 {

@@ -290,7 +290,7 @@ static void describe(const struct post *post, struct kiln_completion *to)
 {
 	to->user = post->user;
 	to->status = post->status;
-	to->op = post->op == KILNI_OP_NONE ? "" : kilni_ops[post->op].name;
+	to->op = kilni_op_name(post->op);
 	to->value = post->value;
 }
 

@@ -267,7 +267,7 @@ enum kiln_status kilni_window_refuse_read(const char *fn,
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
 			  "%s: the result of %s%s, not while the stream is "
 			  "captured",
-			  fn, kilni_op_prefix(op), kilni_ops[op].name);
+			  fn, kilni_op_prefix(op), kilni_op_name(op));
 }
 
 /* ---- prepare, start, stop ---- */

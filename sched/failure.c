@@ -233,7 +233,7 @@ enum kiln_status kilni_failure_unrun(const char *fn,
 	return kilni_fail(KILN_ERR_CAPTURE, 0,
 			  "%s: the result of %s%s was captured in a graph "
 			  "that has not been replayed",
-			  fn, kilni_op_prefix(op), kilni_ops[op].name);
+			  fn, kilni_op_prefix(op), kilni_op_name(op));
 }
 
 enum kiln_status kilni_failure_refuse(struct kilni_stream *stream)

@@ -320,8 +320,8 @@ static uint32_t find_computing(const VkQueueFamilyProperties *family,
 }
 
 /*
- * One that does nothing else: the copy engines' own. Those that decode video
- * copy too, and on an H200 wait for kernels.
+ * One that does nothing else: copies on others may wait for kernels, as those
+ * on one that neither draws nor computes do on an H200.
  */
 static uint32_t find_transferring(const VkQueueFamilyProperties *family,
 				  uint32_t count)

@@ -28,8 +28,8 @@ KILN_BEGIN_DECLS
  * queue for transfers (kiln_device_describe tells both): there a copy begins
  * when what the device was handed before is done.
  *
- * Where the host does not reach the device's memory well, data that is not
- * marked (kiln_device_stage) goes by way of memory of kiln's own, up to 64 MiB
+ * What is neither marked (kiln_device_stage) nor read or written by the host in
+ * the device's memory itself goes by way of memory of kiln's own, up to 64 MiB
  * for a device from the first large copy on, and from 4 MiB on by up to 8
  * threads that live as long as the copy, but by no more than the CPUs that the
  * calling thread may use.
